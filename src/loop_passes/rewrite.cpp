@@ -225,6 +225,26 @@ bool observable(const LoopProgram& program, BufferId buffer) {
   return b.role != BufferRole::temp;
 }
 
+std::set<BufferId> read_buffers(const Block& block) {
+  std::set<BufferId> read;
+  for_each_item(block, [&](const Item& item) {
+    if (const auto* cond = std::get_if<Cond>(&item.what))
+      if (const auto* id = std::get_if<BufferId>(&cond->predicate)) read.insert(*id);
+    if (const auto* loop = std::get_if<While>(&item.what))
+      if (const auto* id = std::get_if<BufferId>(&loop->predicate)) read.insert(*id);
+    if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
+    const Accesses a = accesses(item);
+    read.insert(a.reads.begin(), a.reads.end());
+  });
+  return read;
+}
+
+void drop_stores(Body& body, BufferId id) {
+  for (Stmt& stmt : body)
+    if (stmt.loop) drop_stores(stmt.loop->body, id), drop_stores(stmt.loop->after, id);
+  std::erase_if(body, [&](const Stmt& stmt) { return stmt.kind == StmtKind::store && stmt.buffer == id; });
+}
+
 std::set<BufferId> pinned_buffers(const LoopProgram& program) {
   std::set<BufferId> out;
   auto pin = [&](const Item& item) {

@@ -53,6 +53,9 @@ Accesses accesses(const Item& item);  // nested blocks included
 Accesses accesses(const Body& body);
 bool conflict(const Accesses& a, const Accesses& b);  // one writes what the other touches
 
+std::set<BufferId> read_buffers(const Block& block);  // by any item of it, predicates included
+void drop_stores(Body& body, BufferId id);            // all that write to it
+
 size_t statement_count(const Body& body);  // loops and what is inside of them
 bool raises(const Body& body);             // has a check_index or raise_if
 void replace_buffer(Block& block, BufferId from, BufferId to);

@@ -14,12 +14,6 @@ ValueId as_u8(Kernel& kernel, ValueId bytes, Body& body) {
   return append(body, op_stmt(kernel, ScalarOp::cast, DType::u8, {sum}));
 }
 
-void drop_stores(Body& body, BufferId id) {
-  for (Stmt& stmt : body)
-    if (stmt.loop) drop_stores(stmt.loop->body, id), drop_stores(stmt.loop->after, id);
-  std::erase_if(body, [&](const Stmt& stmt) { return stmt.kind == StmtKind::store && stmt.buffer == id; });
-}
-
 }  // namespace
 
 RowBytes::RowBytes(LoopProgram& program) : program_(program) {
@@ -111,16 +105,7 @@ Kernel RowBytes::shifting(BufferId from, BufferId to, const std::vector<Origin>&
 }
 
 void RowBytes::finish() {
-  std::set<BufferId> read;
-  for_each_item(program_.block, [&](const Item& item) {
-    if (const auto* cond = std::get_if<Cond>(&item.what))
-      if (const auto* id = std::get_if<BufferId>(&cond->predicate)) read.insert(*id);
-    if (const auto* loop = std::get_if<While>(&item.what))
-      if (const auto* id = std::get_if<BufferId>(&loop->predicate)) read.insert(*id);
-    if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
-    const Accesses a = accesses(item);
-    read.insert(a.reads.begin(), a.reads.end());
-  });
+  const std::set<BufferId> read = read_buffers(program_.block);
   for (const auto& [from, to] : bytes_)
     if (!read.contains(from) && buffer(from).role == BufferRole::temp && !observable(program_, from))
       for (Kernel* writer : writers_[from]) drop_stores(writer->body, from);
