@@ -19,19 +19,7 @@ const char* const with_matrices = "x86-64-v4+bf16+amx";
 bool runs_here(const char* target) { return check_target(target, processor_features()).runs() && allow_target(target); }
 
 std::string scheduled_for(const char* target, const std::string& text) {
-  loops::LoopProgram program = loops::parse_loops(text);
-  const codegen::Target made_for = codegen::cpu_backend().target(target);
-  loops::Log log;
-  loops::find_contractions(program, log);
-  loops::use_templates(program, made_for, log);
-  loops::bind_axes(program, made_for, log);
-  loops::widen_sums(program, log);
-  loops::order_sums(program, log);
-  loops::count_items(program, log);
-  loops::verify(program);
-  const std::string made = loops::print(program);
-  EXPECT_EQ(loops::print(loops::parse_loops(made)), made);
-  return made;
+  return scheduled_tiles(loops::parse_loops(text), codegen::cpu_backend().target(target));
 }
 
 struct Sizes {

@@ -21,18 +21,9 @@ loops::LoopProgram of_bytes(const std::string& text) {
 }
 
 std::string scheduled(loops::LoopProgram program) {
-  const codegen::Target target = codegen::cpu_backend().target(with_bytes);
   loops::Log log;
   loops::hoist_invariants(program, log);
-  loops::find_contractions(program, log);
-  loops::use_templates(program, target, log);
-  loops::bind_axes(program, target, log);
-  loops::widen_sums(program, log);
-  loops::order_sums(program, log);
-  loops::count_items(program, log);
-  loops::verify(program);
-  const std::string made = loops::print(program);
-  EXPECT_EQ(loops::print(loops::parse_loops(made)), made);
+  const std::string made = scheduled_tiles(std::move(program), codegen::cpu_backend().target(with_bytes));
   EXPECT_NE(made.find(" quads\n"), std::string::npos) << made;
   return made;
 }

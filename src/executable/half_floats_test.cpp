@@ -22,18 +22,7 @@ class HalfFloats : public testing::Test {
   // `part`: what the schedule says.
   void expect_right(const std::string& text, const char* part, std::map<std::string, Tensor> weights,
                     const std::vector<Datum>& inputs) {
-    loops::LoopProgram program = loops::parse_loops(text);
-    const codegen::Target target = codegen::cpu_backend().target(wide_vectors);
-    loops::Log log;
-    loops::find_contractions(program, log);
-    loops::use_templates(program, target, log);
-    loops::bind_axes(program, target, log);
-    loops::widen_sums(program, log);
-    loops::order_sums(program, log);
-    loops::count_items(program, log);
-    loops::verify(program);
-    const std::string made = loops::print(program);
-    EXPECT_EQ(loops::print(loops::parse_loops(made)), made);
+    const std::string made = scheduled_tiles(loops::parse_loops(text), codegen::cpu_backend().target(wide_vectors));
     EXPECT_NE(made.find(part), std::string::npos) << made;
     const LoopsPackage package(made, std::move(weights));
     const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});

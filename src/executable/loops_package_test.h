@@ -117,6 +117,21 @@ inline void expect_runs(const LoopsPackage& package, const std::vector<Datum>& i
   expect_near(package.run(inputs, {"check_bounds=1"}), one, checked);
 }
 
+// A program with one product in tiles, scheduled for a target: its text, which reads back as itself.
+inline std::string scheduled_tiles(loops::LoopProgram program, const codegen::Target& target) {
+  loops::Log log;
+  loops::find_contractions(program, log);
+  loops::use_templates(program, target, log);
+  loops::bind_axes(program, target, log);
+  loops::widen_sums(program, log);
+  loops::order_sums(program, log);
+  loops::count_items(program, log);
+  loops::verify(program);
+  const std::string made = loops::print(program);
+  EXPECT_EQ(loops::print(loops::parse_loops(made)), made);
+  return made;
+}
+
 // What a program is made into once its contractions are known, up to the names of its kernels.
 inline void schedule_axes(loops::LoopProgram& program, const codegen::Target& target, loops::Log& log) {
   loops::use_templates(program, target, log);

@@ -224,6 +224,9 @@ TEST(MultiplyBytes, SaysWhatItLeaves) {
       parsed(replace_all(plain, "%11 = cast.f32 %10", "%24 = cast.bool %10\n          %11 = cast.f32 %24"));
   EXPECT_FALSE(multiplied(flags, true, &why));
   EXPECT_TEXT(why, "was not quantised to bytes");
+  LoopProgram weights =
+      parsed(replace_all(plain, "%17 = cast.i64 %16", "%24 = cast.bool %16\n                %17 = cast.i64 %24"));
+  EXPECT_FALSE(multiplied(weights));
   Log log;
   LoopProgram none = parsed(quantised_window(some, "u8", 3, 1));
   EXPECT_FALSE(multiply_bytes(none, Target(), log, [](const std::string&) { return true; }));
