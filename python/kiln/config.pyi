@@ -87,7 +87,7 @@ TORCHINDUCTOR_REDIS_HOST: str  # host of the Redis server
 TORCHINDUCTOR_REDIS_PORT: int  # port of the Redis server
 cpp_wrapper: bool  # no Python between the kernels
 generate_intermediate_hooks: bool  # a hook can look at every step of a run
-float32_matmul_precision: str  # medium: factors of f32 products with a weight, or with numbers of bf16, are rounded to bf16 on a CPU with instructions for those; high or medium: to TF32 on a GPU
+float32_matmul_precision: str  # medium: factors of f32 products with a weight, of attention, or with numbers of bf16, are rounded to bf16 on a CPU with instructions for those; high or medium: to TF32 on a GPU
 pattern_matcher: bool  # 0: the passes that look for known patterns (fuse_attention, join_products, use_winograd) are left out
 verbose_progress: bool  # progress lines
 inject_fault_TESTING_ONLY: str | None  # a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes|node=NAME] (src/loop_passes/inject_fault.h)

@@ -89,7 +89,8 @@ constexpr Setting table[] = {
     {"aot_inductor.metadata", "", C, text, "None",
      "what the package says of itself to its users: a JSON object, {\"author\": \"me\"}"},
     {"float32_matmul_precision", "", C, text, "highest",
-     "medium: factors of f32 products with a weight, or with numbers of bf16, are rounded to bf16 on a CPU with "
+     "medium: factors of f32 products with a weight, of attention, or with numbers of bf16, are rounded to bf16 on a "
+     "CPU with "
      "instructions for those; high or medium: to TF32 on a GPU",
      acts, anywhere, "highest|high|medium"},
     {"pattern_matcher", "", C, boolean, "1",

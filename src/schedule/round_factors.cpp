@@ -50,6 +50,11 @@ class FactorRounder {
                        [&](const std::string& name) { return operators_.products.contains(name); });
   }
 
+  bool is_of_attention() const {
+    return std::any_of(kernel_->origins.begin(), kernel_->origins.end(),
+                       [&](const Origin& call) { return operators_.attention.contains(call.op); });
+  }
+
   // All kernels that store the rows come from the call of an attention that the product comes from.
   bool are_weights_of_attention(BufferId rows) const {
     const auto comes_from = [](const Kernel& kernel, const Origin& call) {
@@ -118,6 +123,8 @@ class FactorRounder {
     if (!all_) return;
     if (!rows || rows == weight) return;
     if (is_weight(rows->buffer)) std::swap(rows, weight);
+    if (!is_weight(rows->buffer) && !is_weight(weight->buffer) && is_of_attention())
+      return round_both(sum, *rows, *weight, enclosing);
     if (is_weight(rows->buffer) || !is_weight(weight->buffer) || weight->mask != no_value)
       return no("none of them is a weight");
     if (!has_columns(*rows, *weight, enclosing)) return no("the weight has no columns of its own");
@@ -128,6 +135,29 @@ class FactorRounder {
     yes();
     const std::pair<ValueId, BufferId> loads[] = {{rows->results[0], narrow_rows}, {weight->results[0], narrow_weight}};
     for (const auto& [value, instead] : loads) load_narrow(sum.body, value, instead);
+  }
+
+  // Two computed values: queries and keys, or the weights of keys and their values. Of few rows (a step of decoding)
+  // they are read once, and rounding a cache would take longer than the products do.
+  void round_both(Loop& sum, const Stmt& one, const Stmt& other, const std::vector<const Loop*>& enclosing) {
+    const bool first_is_rows = are_many(one, other, enclosing);
+    const Stmt &rows = first_is_rows ? one : other, &columns = first_is_rows ? other : one;
+    if (!are_many(rows, columns, enclosing)) return no("its rows are few");
+    if (!has_columns(rows, columns, enclosing) || !has_pairs(rows, enclosing))
+      return no("its columns are few, or its terms are no pairs that lie beside one another");
+    const ValueId values[] = {rows.results[0], columns.results[0]};
+    const BufferId wide[] = {rows.buffer, columns.buffer};
+    if (!can_be_narrowed(wide[0]) || !can_be_narrowed(wide[1]))
+      return no("what it multiplies is written by others than kernels");
+    yes();
+    for (size_t i = 0; i < 2; ++i) load_narrow(sum.body, values[i], narrowed(wide[i]));
+  }
+
+  bool are_many(const Stmt& rows, const Stmt& other, const std::vector<const Loop*>& enclosing) const {
+    return std::any_of(enclosing.begin(), enclosing.end(), [&](const Loop* loop) {
+      return loop->role == AxisRole::parallel && uses(rows, loop->var) && !uses(other, loop->var) &&
+             estimate(loop->extent, program_) >= many_rows;
+    });
   }
 
   bool is_long(const Loop& keys, const Stmt& rows, const std::vector<const Loop*>& enclosing) const {
@@ -186,14 +216,20 @@ class FactorRounder {
     body.insert(load + 1, op_stmt_to(value, ScalarOp::cast, DType::f32, {narrow}));
   }
 
+  bool can_be_narrowed(BufferId from) {
+    const Buffer& source = buffer(from);
+    const bool written = writers_.contains(from);
+    if (is_weight(from)) return !written || plainly_stored(from);
+    return !source.mutated && !foreign_.contains(from) &&
+           (written ? plainly_stored(from) : source.role == BufferRole::input);
+  }
+
   // The buffer that has the same numbers rounded to bf16; no_buffer: it cannot be had.
   BufferId narrowed(BufferId from) {
     if (const auto found = narrow_.find(from); found != narrow_.end()) return found->second;
+    if (!can_be_narrowed(from)) return no_buffer;
     const Buffer source = buffer(from);
     const bool weight = is_weight(from), written = writers_.contains(from);
-    if (!weight && (source.mutated || foreign_.contains(from) || (!written && source.role != BufferRole::input)))
-      return no_buffer;
-    if (written && !plainly_stored(from)) return no_buffer;
     Buffer made;
     made.name = source.name + "_bf16";
     made.dtype = DType::bf16;

@@ -165,6 +165,28 @@ TEST(RoundFactors, RoundsTheWeightsOfALongAttentionOverBf16) {
   EXPECT_FALSE(changes("aten.attention.default", "call", 512, 1)) << "one row";
 }
 
+// With the setting both factors, where an attention multiplies what is computed or comes in; its rows must be many.
+TEST(RoundFactors, RoundsBothComputedFactorsOfAnAttention) {
+  const auto changes = [](const char* op, int64_t rows, int64_t terms = 8) {
+    std::string text = product_of_thirds(false, terms, "input position 1");
+    text = replace_all(replace_all(text, "[5, ", str("[", rows, ", ")), "in [5]", str("in [", rows, "]"));
+    text = replace_all(text, "ops [linear]", "ops [linear] from [0]");
+    text += str("origin 0 node \"call\" op \"", op, "\" module \"\"\n");
+    LoopProgram program = parsed(text);
+    Log log;
+    const bool changed = round_factors(program, that_rounds(), log, {{"linear"}, {"aten.attention.default"}});
+    verify(program);
+    if (changed)
+      expect_all(print(program), {"kernel round_w ops [round]", "store t_bf16[i0, i1] = %2", "load.bf16 t_bf16[i0, r0]",
+                                  "load.bf16 w_bf16[i1, r0]"});
+    return changed;
+  };
+  EXPECT_TRUE(changes("aten.attention.default", 64));
+  EXPECT_FALSE(changes("aten.attention.default", 2)) << "a step of decoding would round its whole cache";
+  EXPECT_FALSE(changes("aten.attention.default", 64, 7)) << "no pairs of terms";
+  EXPECT_FALSE(changes("aten.matmul.default", 64)) << "no template multiplies two computed factors of bf16";
+}
+
 TEST(RoundFactors, LeavesWhatPairsWouldNotTake) {
   Log log;
   for (const std::string& text : {product_of_thirds(false, 7), product_of_thirds(false, 8, "input position 1")}) {

@@ -146,9 +146,11 @@ INSTANTIATE_TEST_SUITE_P(Builds, PreludeMemory,
 
 // All halves to f32 and back, and f32 numbers around every half and bfloat: as types/tensor.h does it.
 TEST(PreludeHalves, AgreeWithScalarConversions) {
-  for (const Build& setup : {Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4},
-                             Build{"g++", CpuLevel::x86_64_v3, 8}, Build{"g++", CpuLevel::x86_64_v4, 16}}) {
-    if (!oracle::host_runs(setup.level)) continue;
+  for (const Build& setup :
+       {Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4}, Build{"g++", CpuLevel::x86_64_v3, 8},
+        Build{"g++", CpuLevel::x86_64_v4, 16}, Build{"g++", CpuLevel::x86_64_v4_bf16, 16},
+        Build{"clang++", CpuLevel::x86_64_v4_bf16, 16}}) {
+    if (!oracle::host_runs(setup.level) || !oracle::has_compiler(setup.compiler)) continue;
     std::string body;
     for (const char* d : {"f16", "bf16"}) {
       body += str("extern \"C\" __attribute__((visibility(\"default\"))) void widen_all_", d, "(const ", d,

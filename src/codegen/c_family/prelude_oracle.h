@@ -174,6 +174,8 @@ inline void PrintTo(const Build& build, std::ostream* out) {
 
 inline bool host_runs(CpuLevel level) {
   switch (level) {
+    case CpuLevel::x86_64_v4_bf16:
+      return host_runs(CpuLevel::x86_64_v4) && __builtin_cpu_supports("avx512bf16");
     case CpuLevel::x86_64_v4:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
