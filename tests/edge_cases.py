@@ -299,6 +299,22 @@ def keys_that_are_masked_off(of):
     return of(forward, [call(odd) for odd in (NAN, INF, -INF, 1.0)], "attention over keys of NaN and infinities that a mask forbids")
 
 
+def examples_of_a_part(of):
+    """Exported with views of larger tensors: other callers' tensors lie as they like."""
+    def forward(self, x, y, z, w):
+        return (torch.mode(x).values, x + 1, x.t().contiguous(), y.sum(1, keepdim=True), y * 2, z.flatten(), z.relu(), w + 1, x.sum(0),
+                x.expand(2, -1, -1), torch.empty_like(x).fill_(2))
+
+    def call(n, m, part):
+        x = torch.arange(n * (2 * m + 1.0)).reshape(n, 2 * m + 1) % 7
+        y, z, w = torch.randn(m + 2, n + 3), torch.randn(n, m), torch.randn(n, 1)
+        if not part:
+            return x[:, 1::2].contiguous(), y[1:-1, 2:-1].contiguous(), z.t().contiguous().t(), w.expand(n, m).contiguous()
+        return x[:, 1::2], y[1:-1, 2:-1], z.t().contiguous().t(), w.expand(n, m)
+    shapes = {name: {0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for name in "xyzw"}
+    return of(forward, [call(5, 17, True), call(9, 6, False), call(6, 9, True)], "inputs exported as parts of others, of any size", shapes)
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -309,7 +325,7 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two, keys_that_are_masked_off):
+                 cache_of_two, keys_that_are_masked_off, examples_of_a_part):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
