@@ -315,6 +315,22 @@ def examples_of_a_part(of):
     return of(forward, [call(5, 17, True), call(9, 6, False), call(6, 9, True)], "inputs exported as parts of others, of any size", shapes)
 
 
+def modes(of):
+    """The place of a mode is where eager's sort leaves the last of the equals."""
+    def forward(self, x, i, h, line):
+        return (torch.mode(x), torch.mode(i, 0, True), torch.mode(i), torch.mode(h), torch.mode(i.bool()), torch.mode(line),
+                torch.mode(x.double(), 1), torch.mode(i.float(), 0))
+
+    def call(rows, columns):
+        x = torch.randint(-3, 4, (rows, columns)).float()
+        x[0], x[1] = NAN, x[1] * -0.0
+        x[2] = torch.randn(columns)
+        return x, torch.randint(0, 30, (rows, columns)), torch.randint(0, 9, (columns,)).bfloat16(), torch.randint(0, 5, (40000,))
+    rows, columns = Dim("rows", min=3, max=64), Dim("columns", min=2, max=512)
+    return of(forward, [call(5, 200), call(9, 17), call(3, 2)], "modes of rows with equals, zeros of both signs and NaN alone",
+              {"x": {0: rows, 1: columns}, "i": {0: rows, 1: columns}, "h": {0: columns}, "line": None})
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -325,7 +341,7 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two, keys_that_are_masked_off, examples_of_a_part):
+                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
