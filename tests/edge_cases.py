@@ -331,6 +331,15 @@ def modes(of):
               {"x": {0: rows, 1: columns}, "i": {0: rows, 1: columns}, "h": {0: columns}, "line": None})
 
 
+def between_two_ends(of):
+    def forward(self, a, b, w):
+        return torch.lerp(a, b, w), torch.lerp(a, b, 0.25), torch.lerp(a, b, 1.0), torch.lerp(a, b, 0.0)
+    values = torch.tensor([0.0, -0.0, 5.0, -5.0, 1e-45, 3e38, -3e38, INF, NAN, 1.0, 0.5, -1.0, 2.0, 7.0, -7.0, 0.25])
+    a, b = values.repeat_interleave(16), values.repeat(16)
+    return of(forward, [(a, b, torch.tensor([0.0, 0.25, 0.5, 1.0, -1.0, 1.5, 0.75, 1.0]).repeat(32))],
+              "lerp between zeros of both signs, and what is infinite")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -341,7 +350,7 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes):
+                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
