@@ -340,6 +340,28 @@ def between_two_ends(of):
               "lerp between zeros of both signs, and what is infinite")
 
 
+def pictures_that_are_infinite_in_parts(of):
+    """An interpolation looks at what is within its reach, and at nothing else."""
+    def forward(self, x):
+        return (F.interpolate(x, (7, 9), mode="bilinear", antialias=True), F.interpolate(x, (40, 10), mode="bicubic", antialias=True),
+                F.interpolate(x, (9, 7), mode="bilinear", antialias=True, align_corners=True),
+                F.interpolate(x, scale_factor=(0.4, 1.3), mode="bilinear", antialias=True),
+                F.interpolate(x, tuple(x.shape[2:]), mode="bilinear"), F.interpolate(x, (20, 41), mode="bilinear"),
+                F.interpolate(x[0], (x.shape[3],), mode="linear"))
+    x = torch.randn(1, 2, 20, 24)
+    x[0, 0, 3, 4], x[0, 0, 15, 20], x[0, 1, 9, 9] = NAN, INF, -INF
+    return of(forward, [(x,), (torch.randn(1, 2, 20, 24),)], "interpolation of pictures with NaN and infinities")
+
+
+def antialiased_at_any_size(of):
+    def forward(self, x):
+        return (F.interpolate(x, (7, 40), mode="bilinear", antialias=True), F.interpolate(x, scale_factor=0.6, mode="bicubic", antialias=True),
+                F.interpolate(x.double(), (12, 5), mode="bicubic", antialias=True))
+    height, width = Dim("height", min=4, max=100), Dim("width", min=4, max=100)
+    return of(forward, [(torch.randn(1, 2, h, w),) for h, w in ((20, 24), (9, 50), (60, 4))], "antialiased interpolation of a dynamic size",
+              {"x": {2: height, 3: width}})
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -350,7 +372,8 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends):
+                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
+                 pictures_that_are_infinite_in_parts, antialiased_at_any_size):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
