@@ -362,6 +362,30 @@ def antialiased_at_any_size(of):
               {"x": {2: height, 3: width}})
 
 
+def values_that_nearly_overflow(of):
+    """Attention divides by the sum of its weights after it has weighed: what is weighed may be as large as f32 has."""
+    def forward(self, q, k, v, mask):
+        weights = torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1)
+        masked = torch.softmax(q @ k.transpose(-1, -2) * 0.3 + mask, -1)
+        narrow = torch.softmax((q @ k.transpose(-1, -2) * 0.3).bfloat16(), -1)
+        return weights @ v, masked @ v, narrow @ v.bfloat16()
+
+    def call(keys):
+        mask = torch.zeros(33, keys)
+        mask[2], mask[3, 5:], mask[4] = -INF, -INF, torch.finfo(torch.float32).min
+        return torch.randn(1, 2, 33, 8), torch.randn(1, 2, keys, 8), torch.rand(1, 2, keys, 16) * 1e38 + 1e38, mask
+    keys = Dim("keys", min=8, max=4000)
+    return of(forward, [call(n) for n in (600, 40, 64)], "attention written by hand over values near the largest number",
+              {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
+
+
+def values_that_nearly_overflow_of_known_keys(of):
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v
+    return of(forward, [(torch.randn(2, 40, 8), torch.randn(2, 50, 8), torch.rand(2, 50, 16) * 1e38 + 2e38)],
+              "the same with a number of keys that is known")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -373,7 +397,8 @@ def add_cases(case, of):
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
                  cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
-                 pictures_that_are_infinite_in_parts, antialiased_at_any_size):
+                 pictures_that_are_infinite_in_parts, antialiased_at_any_size,
+                 values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
