@@ -386,6 +386,14 @@ def values_that_nearly_overflow_of_known_keys(of):
               "the same with a number of keys that is known")
 
 
+def means_of_infinities(of):
+    def forward(self, x):
+        return torch.var_mean(x, 1), torch.std_mean(x, 0), torch.var_mean(x), x.mean(1)
+    x = torch.randn(6, 40)
+    x[1, 3], x[2, 4], x[3, 5], x[4, 6], x[4, 7] = INF, -INF, NAN, INF, -INF
+    return of(forward, [(x,)], "means beside variances of what is infinite in part")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -398,7 +406,8 @@ def add_cases(case, of):
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
                  cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
-                 values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys):
+                 values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
+                 means_of_infinities):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
