@@ -300,14 +300,22 @@ class ByteMultiplier {
     const int64_t least = p.made_by->value_types[static_cast<size_t>(p.made.bytes)] == DType::i8 ? -middle_of_bytes : 0;
     if (p.known_zero && (*p.known_zero < least || *p.known_zero > least + 255))
       return no("the rows' zero point is no byte"), false;
+    const RangeEnv ranges = kernel_ranges(*kernel_, program_);
     for (const auto* parts : {&p.row_zero, &p.row_scale})
       for (const Stmt* stmt : *parts)
-        for (const Expr& e : stmt->index) {
-          const Expr here = substitute(e, p.places);
+        for (size_t d = 0; d < stmt->index.size(); ++d) {
+          const Expr here = substitute(stmt->index[d], p.places);
           for (const Loop* sum : p.sums)
             if (mentions(here, sum->var)) return no("the rows' scale changes along the sum"), false;
+          // Beyond the border there is a zero point, but no scale.
+          if (p.rows->mask != no_value && !is_within(here, buffer(stmt->buffer).sizes[d], ranges))
+            return no("padding of rows that have scales of their own"), false;
         }
     return true;
+  }
+
+  static bool is_within(const Expr& index, const Expr& size, const RangeEnv& ranges) {
+    return range_of(index, ranges).low >= 0 && prove_lt(index, size, ranges) == Proof::yes;
   }
 
   // Of the second store on: constants that are the same. Of the first one: places of a store are numbers of the

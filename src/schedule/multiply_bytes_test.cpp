@@ -142,6 +142,25 @@ TEST(MultiplyBytes, AnInfiniteScaleMakesNaN) {
   }
 }
 
+// Each line has a scale of its own, and those beyond the border have none.
+TEST(MultiplyBytes, ScalesOfRowsBeyondTheBorder) {
+  const auto with_scales = [](const char* border) {
+    std::string text = quantised_window(some, "u8", 3, 1);
+    text = replace_all(text, "input x = buffer x\n", "input x = buffer x\ninput o = buffer o\n");
+    text = replace_all(text, "buffer t f32", "buffer o f32[5] strides [1] input position 1\nbuffer t f32");
+    text = replace_all(text, "%13 = constant.f32 0.0625", "%13 = load.f32 o[i0]");
+    return replace_all(text, "i2 + r1 - 0", border);
+  };
+  std::string why;
+  LoopProgram beyond = parsed(with_scales("i2 - 1"));
+  EXPECT_FALSE(multiplied(beyond, true, &why));
+  EXPECT_TEXT(why, "padding of rows that have scales of their own");
+  LoopProgram inside = parsed(with_scales("i2"));
+  const std::vector<Datum> before = results(inside);
+  ASSERT_TRUE(multiplied(inside, true, &why)) << why;
+  expect_near(results(inside), before, 1e-3);
+}
+
 TEST(MultiplyBytes, BytesThatAreAddedUpStayAsTheyAre) {
   const std::string text = R"(loops added
 buffer x i8[5, 8] strides [8, 1] input position 0
