@@ -299,6 +299,101 @@ def keys_that_are_masked_off(of):
     return of(forward, [call(odd) for odd in (NAN, INF, -INF, 1.0)], "attention over keys of NaN and infinities that a mask forbids")
 
 
+def examples_of_a_part(of):
+    """Exported with views of larger tensors: other callers' tensors lie as they like."""
+    def forward(self, x, y, z, w):
+        return (torch.mode(x).values, x + 1, x.t().contiguous(), y.sum(1, keepdim=True), y * 2, z.flatten(), z.relu(), w + 1, x.sum(0),
+                x.expand(2, -1, -1), torch.empty_like(x).fill_(2))
+
+    def call(n, m, part):
+        x = torch.arange(n * (2 * m + 1.0)).reshape(n, 2 * m + 1) % 7
+        y, z, w = torch.randn(m + 2, n + 3), torch.randn(n, m), torch.randn(n, 1)
+        if not part:
+            return x[:, 1::2].contiguous(), y[1:-1, 2:-1].contiguous(), z.t().contiguous().t(), w.expand(n, m).contiguous()
+        return x[:, 1::2], y[1:-1, 2:-1], z.t().contiguous().t(), w.expand(n, m)
+    shapes = {name: {0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for name in "xyzw"}
+    return of(forward, [call(5, 17, True), call(9, 6, False), call(6, 9, True)], "inputs exported as parts of others, of any size", shapes)
+
+
+def modes(of):
+    """The place of a mode is where eager's sort leaves the last of the equals."""
+    def forward(self, x, i, h, line):
+        return (torch.mode(x), torch.mode(i, 0, True), torch.mode(i), torch.mode(h), torch.mode(i.bool()), torch.mode(line),
+                torch.mode(x.double(), 1), torch.mode(i.float(), 0))
+
+    def call(rows, columns):
+        x = torch.randint(-3, 4, (rows, columns)).float()
+        x[0], x[1] = NAN, x[1] * -0.0
+        x[2] = torch.randn(columns)
+        return x, torch.randint(0, 30, (rows, columns)), torch.randint(0, 9, (columns,)).bfloat16(), torch.randint(0, 5, (40000,))
+    rows, columns = Dim("rows", min=3, max=64), Dim("columns", min=2, max=512)
+    return of(forward, [call(5, 200), call(9, 17), call(3, 2)], "modes of rows with equals, zeros of both signs and NaN alone",
+              {"x": {0: rows, 1: columns}, "i": {0: rows, 1: columns}, "h": {0: columns}, "line": None})
+
+
+def between_two_ends(of):
+    def forward(self, a, b, w):
+        return torch.lerp(a, b, w), torch.lerp(a, b, 0.25), torch.lerp(a, b, 1.0), torch.lerp(a, b, 0.0)
+    values = torch.tensor([0.0, -0.0, 5.0, -5.0, 1e-45, 3e38, -3e38, INF, NAN, 1.0, 0.5, -1.0, 2.0, 7.0, -7.0, 0.25])
+    a, b = values.repeat_interleave(16), values.repeat(16)
+    return of(forward, [(a, b, torch.tensor([0.0, 0.25, 0.5, 1.0, -1.0, 1.5, 0.75, 1.0]).repeat(32))],
+              "lerp between zeros of both signs, and what is infinite")
+
+
+def pictures_that_are_infinite_in_parts(of):
+    """An interpolation looks at what is within its reach, and at nothing else."""
+    def forward(self, x):
+        return (F.interpolate(x, (7, 9), mode="bilinear", antialias=True), F.interpolate(x, (40, 10), mode="bicubic", antialias=True),
+                F.interpolate(x, (9, 7), mode="bilinear", antialias=True, align_corners=True),
+                F.interpolate(x, scale_factor=(0.4, 1.3), mode="bilinear", antialias=True),
+                F.interpolate(x, tuple(x.shape[2:]), mode="bilinear"), F.interpolate(x, (20, 41), mode="bilinear"),
+                F.interpolate(x[0], (x.shape[3],), mode="linear"))
+    x = torch.randn(1, 2, 20, 24)
+    x[0, 0, 3, 4], x[0, 0, 15, 20], x[0, 1, 9, 9] = NAN, INF, -INF
+    return of(forward, [(x,), (torch.randn(1, 2, 20, 24),)], "interpolation of pictures with NaN and infinities")
+
+
+def antialiased_at_any_size(of):
+    def forward(self, x):
+        return (F.interpolate(x, (7, 40), mode="bilinear", antialias=True), F.interpolate(x, scale_factor=0.6, mode="bicubic", antialias=True),
+                F.interpolate(x.double(), (12, 5), mode="bicubic", antialias=True))
+    height, width = Dim("height", min=4, max=100), Dim("width", min=4, max=100)
+    return of(forward, [(torch.randn(1, 2, h, w),) for h, w in ((20, 24), (9, 50), (60, 4))], "antialiased interpolation of a dynamic size",
+              {"x": {2: height, 3: width}})
+
+
+def values_that_nearly_overflow(of):
+    """Attention divides by the sum of its weights after it has weighed: what is weighed may be as large as f32 has."""
+    def forward(self, q, k, v, mask):
+        weights = torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1)
+        masked = torch.softmax(q @ k.transpose(-1, -2) * 0.3 + mask, -1)
+        narrow = torch.softmax((q @ k.transpose(-1, -2) * 0.3).bfloat16(), -1)
+        return weights @ v, masked @ v, narrow @ v.bfloat16()
+
+    def call(keys):
+        mask = torch.zeros(33, keys)
+        mask[2], mask[3, 5:], mask[4] = -INF, -INF, torch.finfo(torch.float32).min
+        return torch.randn(1, 2, 33, 8), torch.randn(1, 2, keys, 8), torch.rand(1, 2, keys, 16) * 1e38 + 1e38, mask
+    keys = Dim("keys", min=8, max=4000)
+    return of(forward, [call(n) for n in (600, 40, 64)], "attention written by hand over values near the largest number",
+              {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
+
+
+def values_that_nearly_overflow_of_known_keys(of):
+    def forward(self, q, k, v):
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v
+    return of(forward, [(torch.randn(2, 40, 8), torch.randn(2, 50, 8), torch.rand(2, 50, 16) * 1e38 + 2e38)],
+              "the same with a number of keys that is known")
+
+
+def means_of_infinities(of):
+    def forward(self, x):
+        return torch.var_mean(x, 1), torch.std_mean(x, 0), torch.var_mean(x), x.mean(1)
+    x = torch.randn(6, 40)
+    x[1, 3], x[2, 4], x[3, 5], x[4, 6], x[4, 7] = INF, -INF, NAN, INF, -INF
+    return of(forward, [(x,)], "means beside variances of what is infinite in part")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -309,7 +404,10 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two, keys_that_are_masked_off):
+                 cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
+                 pictures_that_are_infinite_in_parts, antialiased_at_any_size,
+                 values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
+                 means_of_infinities):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

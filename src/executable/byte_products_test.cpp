@@ -1,5 +1,6 @@
 // Products of bytes by the instruction that adds four of them: the same as the interpreter's, for sizes with every kind
 // of rest, whatever the number of threads, with every access inside of its buffer; and weights that change.
+#include <cmath>
 #include <cstring>
 
 #include "base/cpu_levels.h"
@@ -88,6 +89,19 @@ TEST(ByteProductsOf, OtherZeroPointsAreRefused) {
   const LoopsPackage package(scheduled(of_bytes(quantised_window(s, "u8", 3, 1))), changed);
   const std::string why = package.refused({{filled(DType::f32, {s.lines, s.points, s.channels}, 5)}});
   EXPECT_NE(why.find("the zero points z of a weight were 0 when the program was compiled"), std::string::npos) << why;
+}
+
+// So are scales that are not finite, also where no zero point needs the sums of the weights.
+TEST(ByteProductsOf, InfiniteScalesOfAWeightAreRefused) {
+  if (!check_target(with_bytes, processor_features()).runs()) GTEST_SKIP() << "this processor has no " << with_bytes;
+  const QuantisedSizes s = {8, 8, 64, 64};
+  for (const int zero : {0, 3}) {
+    std::map<std::string, Tensor> changed = weights(s, 1);
+    changed["s"].set_item(5, Scalar(static_cast<double>(INFINITY)));
+    const LoopsPackage package(scheduled(of_bytes(quantised_window(s, "u8", zero, 1))), changed);
+    const std::string why = package.refused({{filled(DType::f32, {s.lines, s.points, s.channels}, 5)}});
+    EXPECT_NE(why.find("the scales s of a weight are not all finite"), std::string::npos) << why;
+  }
 }
 
 }  // namespace

@@ -58,11 +58,8 @@ bool mostly_gaps(const TensorType& type) {
 // then), strides that put several elements in one place, or may do so at other sizes, and strides that are nearly all
 // gaps. An example made by expand says nothing of the rows that a caller will give: such an input is laid out densely.
 std::vector<Expr> Lowering::input_strides(const TensorType& type) const {
-  std::set<std::string> in_sizes, in_strides;
-  for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
-  for (const Expr& stride : type.strides) collect_symbols(stride, in_strides);
-  if (!std::includes(in_sizes.begin(), in_sizes.end(), in_strides.begin(), in_strides.end()))
-    return contiguous_strides(type.sizes);
+  for (const Expr& stride : type.strides)
+    if (!follows_sizes(stride, type.sizes)) return contiguous_strides(type.sizes);
   return elements_apart(type, ranges_) && !mostly_gaps(type) ? type.strides : storage_strides(type, source_.symbols);
 }
 

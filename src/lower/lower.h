@@ -13,6 +13,10 @@ namespace kiln {
 // have none of their own.)
 loops::LoopProgram lower(const Program& program, std::map<const Value*, std::string>* names = nullptr);
 
+// Whether the sizes of a tensor say what this stride of it is. An example that is a part of a larger tensor may have
+// strides that are symbols of their own.
+bool follows_sizes(const Expr& stride, const std::vector<Expr>& sizes);
+
 // Strides for a buffer that holds values of this type: eager's where they are dense (every element its own place, no
 // gaps), else dense in the same order, as PyTorch's clone has it. A view's strides (0 of an expand, gaps of a slice)
 // describe its base, not a buffer of its own.

@@ -14,6 +14,13 @@ SymbolValues export_values(const std::map<std::string, SymbolInfo>& symbols) {
 
 }  // namespace
 
+bool follows_sizes(const Expr& stride, const std::vector<Expr>& sizes) {
+  std::set<std::string> in_sizes, in_stride;
+  for (const Expr& size : sizes) collect_symbols(size, in_sizes);
+  collect_symbols(stride, in_stride);
+  return std::includes(in_sizes.begin(), in_sizes.end(), in_stride.begin(), in_stride.end());
+}
+
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols) {
   std::vector<Expr> row_major = contiguous_strides(type.sizes);
   if (type.strides == row_major) return row_major;
@@ -23,7 +30,9 @@ std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::st
     broadcast |= type.strides[d].is_constant(0) && !type.sizes[d].is_constant(1);
   }
   // No element: any strides will do, so eager's; but a kernel cannot be scheduled that stores everything to one place.
-  if (empty) return broadcast ? row_major : type.strides;
+  const bool own = std::any_of(type.strides.begin(), type.strides.end(),
+                               [&](const Expr& stride) { return !follows_sizes(stride, type.sizes); });
+  if (empty) return broadcast || own ? row_major : type.strides;
   // Order the dimensions by the strides' values at the export's sizes and lay them out densely in that order. Where the
   // strides were dense, that gives the strides themselves.
   const SymbolValues hints = export_values(symbols);
@@ -39,8 +48,8 @@ std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::st
   std::vector<Expr> strides = type.strides;
   Expr next = 1;
   for (size_t d : memory_order(size_values, stride_values)) {
-    // The stride of a dimension of size 1 says nothing; the file's is kept where it is a number.
-    if (!type.sizes[d].is_constant(1)) strides[d] = next;
+    // The stride of a dimension of size 1 says nothing; the file's is kept where a caller's sizes say what it is.
+    if (!type.sizes[d].is_constant(1) || !follows_sizes(strides[d], type.sizes)) strides[d] = next;
     next = next * type.sizes[d];
   }
   return strides;

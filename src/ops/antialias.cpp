@@ -1,5 +1,7 @@
 // Antialiased interpolation: along each dimension every result is a weighted mean of the inputs within the filter's
-// reach, which widens when the image shrinks. The weights are a matrix, so that interpolating is two matrix products.
+// reach, which widens when the image shrinks. How many these are at most is known with the sizes. Of bytes the weights
+// are a matrix, so that interpolating is two matrix products; of floats only what is within reach may be looked at: 0
+// times what is infinite or NaN is not 0.
 #include <cmath>
 
 #include "ops/composite.h"
@@ -58,20 +60,70 @@ Value* filtered(Build& b, Value* distance, Filter filter) {
   return b("where.self", {b("lt.Scalar", {x, Scalar(1.0)}), near, outer});
 }
 
-// [out, in], each row summing to 1.
-Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+// How the results along a dimension are made of the inputs: which ones are within reach, and the weights.
+struct Reach {
+  Value *first, *end;  // [out, 1], in `real`: the inputs from the first one on, and before the end
+  Value *centre, *wide;
+};
+
+double reach_of(Filter filter) { return filter == Filter::linear ? 1.0 : 2.0; }
+
+Reach reach(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
   Value* step = step_of(b, in, out, d, real);
   Value* wide = b("clamp_min", {step, Scalar(1.0)});
-  Value* reach = b.mul(wide, Scalar(filter == Filter::linear ? 1.0 : 2.0));
+  Value* reach = b.mul(wide, Scalar(reach_of(filter)));
   Value* place = b.add(b("arange", {number(out), real}), Scalar(0.5));
   Value* centre = b("unsqueeze", {b.mul(place, step), Scalar(1)});
-  Value* column = b("arange", {number(in), real});
   Value* first = b("trunc", {b.add(b.sub(centre, reach), Scalar(0.5))});
-  Value* end = b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))});
-  Value* inside = b("logical_and", {b("ge.Tensor", {column, first}), b("lt.Tensor", {column, end})});
-  Value* distance = b.div(b.add(b.sub(column, centre), Scalar(0.5)), wide);
+  return {first, b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))}), centre, wide};
+}
+
+// For these inputs ([out, any] or [any]) the weights, each row summing to 1; 0 where they are not `inside`.
+Value* weights_of(Build& b, const Reach& to, Value* column, Value* inside, Filter filter) {
+  Value* distance = b.div(b.add(b.sub(column, to.centre), Scalar(0.5)), to.wide);
   Value* raw = b("where.ScalarOther", {inside, filtered(b, distance, filter), Scalar(0.0)});
   return b.div(raw, b("sum.dim_IntList", {raw, b.ints({1}), Scalar(true)}));
+}
+
+// [out, in]
+Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+  const Reach to = reach(b, in, out, d, filter, real);
+  Value* column = b("arange", {number(in), real});
+  Value* inside = b("logical_and", {b("ge.Tensor", {column, to.first}), b("lt.Tensor", {column, to.end})});
+  return weights_of(b, to, column, inside, filter);
+}
+
+// How many inputs are within reach of a result at most.
+Expr most_within_reach(const OpCall& call, const Expr& in, const Expr& out, size_t d, Filter filter) {
+  const bool align = call.boolean("align_corners");
+  const auto once = static_cast<int64_t>(reach_of(filter));
+  if (auto given = given_scale(call, d); given && *given > 0 && !align)
+    return Expr(2 * once * static_cast<int64_t>(std::ceil(std::max(1 / *given, 1.0))) + 1);
+  const Expr from = align ? in - Expr(1) : in, to = align ? out - Expr(1) : out;
+  const Expr step = is_one(out) && align ? Expr(1) : max_expr(ceildiv(from, max_expr(to, Expr(1))), Expr(1));
+  return step * Expr(2 * once) + Expr(1);
+}
+
+// A picture of [.., height, width] interpolated along its last dimension but `behind` ones.
+Value* along(Build& b, Value* picture, const Expr& out, size_t d, Filter filter, DType real) {
+  const size_t behind = 1 - d, dim = picture->type.sizes.size() - 1 - behind;
+  const Sizes& sizes = picture->type.sizes;
+  const Expr in = sizes[dim], most = most_within_reach(b.call(), in, out, d, filter);
+  const Reach to = reach(b, in, out, d, filter, real);
+  Value* first = b("clamp_min", {to.first, Scalar(0.0)});
+  Value* column = b.add(first, b("arange", {number(most), real}));  // [out, most]
+  Value* last = b("clamp_max", {to.end, number(in)});
+  Value* inside = b("lt.Tensor", {column, last});
+  Value* weight = weights_of(b, to, column, inside, filter);
+  Value* places = b.to(b("clamp", {column, Scalar(0.0), number(in - Expr(1))}), DType::i64);
+  Value* taken = b("index_select", {picture, Scalar(static_cast<int64_t>(dim)), b.view(places, {out * most})});
+  Sizes split = sizes, shape = {out, most};
+  split[dim] = out;
+  split.insert(split.begin() + static_cast<std::ptrdiff_t>(dim) + 1, most);
+  if (behind > 0) shape.push_back(Expr(1));
+  Value* terms =
+      b("where.ScalarOther", {b.view(inside, shape), b.mul(b.view(taken, split), b.view(weight, shape)), Scalar(0.0)});
+  return b("sum.dim_IntList", {terms, b.ints({static_cast<int64_t>(dim) + 1}), Scalar(false)});
 }
 
 // Bytes as eager makes them: weights scaled by the largest power of two that keeps them below 2^15 and rounded to whole
@@ -100,14 +152,14 @@ void build_antialiased(Build& b, Filter filter) {
   const Sizes& sizes = input->type.sizes;
   Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
   DType real = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
-  Value* across = weights(b, sizes[3], width, 1, filter, real);
-  Value* down = weights(b, sizes[2], height, 0, filter, real);
-  Value* out;
+  Value* out = b.to(input, dtype == DType::u8 ? DType::f32 : real);
   if (dtype == DType::u8) {
-    Value* rows = whole_product(b, across, b.to(input, DType::f32), false);
-    out = whole_product(b, down, rows, true);
+    out = whole_product(b, weights(b, sizes[3], width, 1, filter, real), out, false);
+    out = whole_product(b, weights(b, sizes[2], height, 0, filter, real), out, true);
+  } else if (prove_lt(height, sizes[2], call.ranges()) == Proof::yes) {  // fewer lines first
+    out = along(b, along(b, out, height, 0, filter, real), width, 1, filter, real);
   } else {
-    out = b("matmul", {down, b("matmul", {b.to(input, real), b("t", {across})})});
+    out = along(b, along(b, out, width, 1, filter, real), height, 0, filter, real);
   }
   out = b.to(out, dtype);
   bool last = is_channels_last(sizes, input->type.strides);

@@ -143,16 +143,16 @@ void register_fused(Registry& r) {
                     .formula = float_formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a / b; }),
                     .low = 0.5,
                     .samples = {{{spec({2, 3}), spec({3}), spec({2, 1}, DType::f32, 0.5), Scalar(0.5)}}}});
+  // Eager's form for vectors, whose signs of zero are these: from the nearer end on, so that both are exact.
   auto lerp_emit = [](Emit& e) {
-    // Both forms are exact at their own end.
-    ValueId way = e.op(ScalarOp::sub, e.x[1], e.x[0]);
-    ValueId near = e.op(ScalarOp::add, e.x[0], e.op(ScalarOp::mul, e.x[2], way));
-    ValueId rest = e.op(ScalarOp::sub, e.number(1), e.x[2]);
-    ValueId far = e.op(ScalarOp::sub, e.x[1], e.op(ScalarOp::mul, way, rest));
-    return e.k.select(e.op(ScalarOp::lt, e.op(ScalarOp::abs, e.x[2]), e.number(0.5)), near, far);
+    ValueId near = e.op(ScalarOp::lt, e.op(ScalarOp::abs, e.x[2]), e.number(0.5));
+    ValueId way = e.k.select(near, e.x[2], e.op(ScalarOp::sub, e.x[2], e.number(1)));
+    ValueId from = e.k.select(near, e.x[0], e.x[1]);
+    return e.op(ScalarOp::add, e.op(ScalarOp::mul, way, e.op(ScalarOp::sub, e.x[1], e.x[0])), from);
   };
   auto lerp_formula = float_formula<3>([](auto a, auto b, auto w) {
-    return std::fabs(w) < static_cast<decltype(w)>(0.5) ? a + w * (b - a) : b - (b - a) * (1 - w);
+    const bool near = std::fabs(w) < static_cast<decltype(w)>(0.5);
+    return (near ? w : w - 1) * (b - a) + (near ? a : b);
   });
   add_pointwise(r, {.schema = "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
                     .operands = "self end",

@@ -128,7 +128,9 @@ void register_quantiles(Registry& r) {
 
 // ---- mode ----
 
-// The value that is there most often; of several the smallest, and its last position.
+// The value that is there most often; of several the smallest. Its index is that of the last of the equals, in the
+// order in which eager's std::sort leaves them, which aten.sort has too where stability was not asked for. NaNs come
+// last, each of them by itself.
 void build_mode(Build& b) {
   DecomposeCall& call = b.call();
   Value* self = call.tensor("self");
@@ -143,17 +145,23 @@ void build_mode(Build& b) {
   Value* rows = b("movedim.int", {x, Scalar(dim), Scalar(-1)});
   const Expr size = rows->type.sizes.back();
   require(call, {size, Expr(1), str("mode(): Expected reduction dim ", dim, " to have non-zero size")});
-  Value* same = b("eq.Tensor", {b("unsqueeze", {rows, Scalar(-1)}), b("unsqueeze", {rows, Scalar(-2)})});
-  Value* counts = b("sum.dim_IntList", {same, b.ints({-1}), Scalar(false)});
-  Value* often = b("eq.Tensor", {counts, b("amax", {counts, b.ints({-1}), Scalar(true)})});
-  Value* order = b.all("sort.stable", {rows, Scalar(true), Scalar(-1)})[1];
-  // The first in sorted order that is there most often; argmax gives the first of equals.
-  Value* first = b("argmax", {b.to(b("gather", {often, Scalar(-1), order}), DType::u8), Scalar(-1), Scalar(true)});
-  Value* value = b("gather", {rows, Scalar(-1), b("gather", {order, Scalar(-1), first})});
-  Value* places = b("arange", {number(size)});
-  Value* here = b("where.ScalarOther", {b("eq.Tensor", {rows, value}), places, Scalar(0)});
-  Value* index = b("amax", {here, b.ints({-1}), Scalar(true)});
+  // A long vector of integers aten.sort sorts in another way than std::sort; one row of a matrix it does not.
+  if (rank == 1) rows = b("unsqueeze", {rows, Scalar(0)});
+  const std::vector<Value*> sorted = b.all("sort.stable", {rows, Scalar(false), Scalar(-1)});
+  Value *values = sorted[0], *order = sorted[1], *places = b("arange", {number(size)});
+  auto differs_from = [&](int64_t shift) {
+    const int64_t last = std::max<int64_t>(rank, 2) - 1;
+    return b("ne.Tensor", {values, b("roll", {values, b.ints({shift}), b.ints({last})})});
+  };
+  Value* begins = b("logical_or", {differs_from(1), b("eq.Scalar", {places, Scalar(0)})});
+  Value* ends = b("logical_or", {differs_from(-1), b("eq.Scalar", {places, number(size - Expr(1))})});
+  Value* begun = b.all("cummax", {b("where.ScalarOther", {begins, places, Scalar(0)}), Scalar(-1)})[0];
+  // How many are equal, at the last of them; argmax gives the first of several.
+  Value* counts = b("where.ScalarOther", {ends, b.add(b.sub(places, begun), Scalar(1)), Scalar(0)});
+  Value* at = b("argmax", {counts, Scalar(-1), Scalar(true)});
+  Value *value = b("gather", {values, Scalar(-1), at}), *index = b("gather", {order, Scalar(-1), at});
   auto shaped = [&](Value* v) {
+    if (rank == 1) v = b("squeeze.dim", {v, Scalar(0)});
     v = call.boolean("keepdim") ? b("movedim.int", {v, Scalar(-1), Scalar(dim)}) : b("squeeze.dim", {v, Scalar(-1)});
     return b.contiguous(v);
   };

@@ -118,6 +118,7 @@ std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t 
   T scale = given && *given > 0 ? static_cast<T>(1.0 / *given) : static_cast<T>(in) / static_cast<T>(out);
   auto inside = [&](int64_t at) { return std::min(std::max<int64_t>(at, 0), in - 1); };
   T half = static_cast<T>(0.5);
+  if (kernel == Kernel::linear && in == out) return {{o, 1}, {o, 0}};
   if (kernel == Kernel::nearest) return {{inside(static_cast<int64_t>(std::floor(static_cast<T>(o) * scale))), 1}};
   if (kernel == Kernel::nearest_exact)
     return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
@@ -173,10 +174,15 @@ class ScaleTaps {
   }
 
   std::vector<Tap> along(size_t d, const Expr& o, const Expr& in, const Expr& out) {
-    if (in == out && row_.kernel != Kernel::cubic && !used_scale(call_, row_, d, in, out)) return {{o}};
-    if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) return {nearest(d, o, in, out)};
-    auto taps = row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in)
-                                              : cubic(source(d, o, in, out, false), in);
+    if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) {
+      if (in == out && !used_scale(call_, row_, d, in, out)) return {{o}};
+      return {nearest(d, o, in, out)};
+    }
+    if (in == out && row_.kernel == Kernel::linear) {
+      if (whole_) return {{o}};
+      return {{o}, {o, number(0)}};  // its neighbour is the element itself, which shows where that is infinite
+    }
+    auto taps = row_.kernel == Kernel::linear ? linear(d, o, in, out) : cubic(source(d, o, in, out, false), in);
     if (whole_)
       for (Tap& tap : taps) tap.weight = whole(tap.weight, scale_of(d, in, out));
     return taps;
@@ -200,8 +206,11 @@ class ScaleTaps {
 
   // Input elements per output element.
   ValueId scale(size_t d, const Expr& in, const Expr& out) {
-    if (auto given = used_scale(call_, row_, d, in, out); given && *given > 0) return number(1.0 / *given);
-    return op(ScalarOp::div, real(in), real(out));
+    auto given = used_scale(call_, row_, d, in, out);
+    if (!given || *given <= 0) return op(ScalarOp::div, real(in), real(out));
+    const ValueId step = number(1.0 / *given);
+    if (row_.kernel != Kernel::linear || *given == 1 || !may_be_equal(in, out)) return step;
+    return k_.select(equal(in, out), number(1), step);
   }
 
   Expr index(ValueId position, const Expr& in) {
@@ -231,10 +240,19 @@ class ScaleTaps {
     return clamps ? op(ScalarOp::max, at, number(0)) : at;
   }
 
-  std::vector<Tap> linear(ValueId at, const Expr& in) {
-    ValueId low = k_.op(ScalarOp::floor, at);
+  std::vector<Tap> linear(size_t d, const Expr& o, const Expr& in, const Expr& out) {
+    ValueId at = source(d, o, in, out, true), low = k_.op(ScalarOp::floor, at);
     ValueId far = op(ScalarOp::min, op(ScalarOp::max, op(ScalarOp::sub, at, low), number(0)), number(1));
-    return {{index(low, in), op(ScalarOp::sub, number(1), far)}, {index(op(ScalarOp::add, low, number(1)), in), far}};
+    ValueId step = may_be_equal(in, out) ? k_.select(equal(in, out), number(0), number(1)) : number(1);
+    return {{index(low, in), op(ScalarOp::sub, number(1), far)}, {index(op(ScalarOp::add, low, step), in), far}};
+  }
+
+  // Linear interpolation to the same size is a copy, whatever factor was given.
+  bool may_be_equal(const Expr& in, const Expr& out) const {
+    return prove(compare_eq(in, out), call_.ranges()) != Proof::no;
+  }
+  ValueId equal(const Expr& in, const Expr& out) {
+    return k_.op(ScalarOp::eq, k_.index_value(in), k_.index_value(out));
   }
 
   // What lies outside counts for the border's element: its weight is added there before weights are made whole.

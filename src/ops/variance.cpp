@@ -31,6 +31,7 @@ Moments moments(const double* x, int64_t n) {
   double sum = 0, m2 = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i];
   double mean = sum / static_cast<double>(n);
+  if (std::isinf(mean)) mean = NAN;  // as it is once an element follows the infinite one
   for (int64_t i = 0; i < n; ++i) m2 += (x[i] - mean) * (x[i] - mean);
   return {mean, m2};
 }

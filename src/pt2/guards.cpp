@@ -74,6 +74,18 @@ class GuardInputs {
     return parse_python_expr(text, [this](const InputPath& path) { return resolve(path); });
   }
 
+  // nullopt: it asks for what an example was a view of, which is nothing that a caller's tensor has.
+  std::optional<Expr> read_of_callers(const std::string& text) const {
+    bool of_example = false;
+    Expr guard = parse_python_expr(text, [&](const InputPath& path) {
+      if (find_input(path) || std::find(path.steps.begin(), path.steps.end(), "_base") == path.steps.end())
+        return resolve(path);
+      of_example = true;
+      return Expr::symbol("base");
+    });
+    return of_example ? std::nullopt : std::optional(std::move(guard));
+  }
+
   // "L['x'].size()[0]" for an input that is an argument by itself and has the symbol as a size, or as its value.
   std::optional<std::string> source_of(const std::string& symbol) const {
     for (const auto& [place, position] : places_) {
@@ -88,14 +100,18 @@ class GuardInputs {
   }
 
  private:
+  static std::string place_of(const InputPath& path) {
+    std::string place = path.base;
+    for (const std::string& step : path.steps) place += "/" + step;
+    return place;
+  }
+
   const UserInput* find_input(const InputPath& path) const {
     auto at = [this](const std::string& place) -> const UserInput* {
       const auto found = places_.find(place);
       return found != places_.end() && found->second < inputs_.size() ? &inputs_[found->second] : nullptr;
     };
-    std::string place = path.base;
-    for (const std::string& step : path.steps) place += "/" + step;
-    if (const UserInput* input = at(place)) return input;
+    if (const UserInput* input = at(place_of(path))) return input;
     if (path.steps.empty()) return nullptr;
     // *ts: the argument names are ts_0, ts_1, …; **kwargs: the keys themselves; strict exports: flat_args[i].
     std::string rest;
@@ -113,7 +129,7 @@ class GuardInputs {
   Expr resolve(const InputPath& path) const {
     const UserInput* input = find_input(path);
     if (input == nullptr)
-      fail_unsupported("K0177", str("a guard names the input ", quote(path.base), ", which is not known"));
+      fail_unsupported("K0177", str("a guard names the input ", quote(place_of(path)), ", which is not known"));
     const Value* value = input->value;
     if (path.asks == InputPath::Asks::value) {
       const Argument& constant = input->spec->constant;
@@ -166,7 +182,8 @@ class Conditions {
       add_guard(in_range(constraint.expr, constraint.range), str(range_before, constraint.text, range_after));
     }
     if (const Json* guards = exported.find_value("guards_code"))
-      for (const Json& guard : guards->items()) add_guard(inputs_.read(guard.as_string()), guard.as_string());
+      for (const Json& guard : guards->items())
+        if (const auto condition = inputs_.read_of_callers(guard.as_string())) add_guard(*condition, guard.as_string());
   }
 
  private:

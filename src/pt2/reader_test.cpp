@@ -174,6 +174,11 @@ TEST(Reader, Guards) {
   EXPECT_EQ(evaluate(program.guards[0].condition, {{"s0", 9}}), 0);
   EXPECT_EQ(program.guards[1].reason, "L['x'].size()[0] != 5");
   EXPECT_EQ(program.guards[1].condition, compare_ne(Expr::symbol("s0"), 5));
+  // What the example was a view of is nothing that a caller's tensor has.
+  model.guards = R"("2*L['x']._base.size()[1] != 7","L['x']._base.stride()[0] == L['x'].size()[0]")";
+  EXPECT_EQ(read_bytes(model.bytes()).guards.size(), 1u);
+  model.guards = R"("L['x'].other.size()[0] != 5")";
+  EXPECT_EQ(code_of(model.bytes()), "K0177");
   model.guards = R"("L['z'].size()[0] != 5")";
   EXPECT_EQ(code_of(model.bytes()), "K0177");
   model.guards = R"("L['x'].size()[7] != 5")";

@@ -193,6 +193,16 @@ ValueId AttentionFusion::highest_of(BufferId scores, const Expr& count, const Pl
   return highest;
 }
 
+ValueId AttentionFusion::above(ValueId highest, Body& inner) {
+  constexpr double many = 65536;  // keys, where their number is not known
+  const Expr& keys = nest_a_.innermost_column().extent;
+  const double count = keys.is_constant() ? static_cast<double>(std::max<int64_t>(keys.value(), 1)) : many;
+  // A GPU's template goes through the keys in an order of its own, and reads its shift off these statements.
+  if (target_.is_gpu() || count == 1) return highest;
+  const ValueId more = append(inner, constant_stmt(made_, DType::f32, Scalar(std::ceil(std::log(count)))));
+  return append(inner, op_stmt(made_, ScalarOp::add, DType::f32, {highest, more}));
+}
+
 ValueId AttentionFusion::exponentials(BufferId scores, const Expr& count, const Place& place, ValueId shift,
                                       ScalarOp exponential, Body& inner, ValueId empty, ValueId zero) {
   Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
@@ -214,13 +224,13 @@ ValueId AttentionFusion::build_softmax(BufferId scores, const Expr& keys, const 
   const ValueId highest = highest_of(scores, keys, place, inner);
   // A GPU multiplies subnormal numbers as fast as others, and its template reads an empty row off the terms.
   const bool gpu = target_.is_gpu();
-  ValueId empty = no_value, zero = no_value, shift = highest;
+  ValueId empty = no_value, zero = no_value, shift = above(highest, inner);
   if (softmax_.empty_rows_are_zero) {
     const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
     zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
     empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
     // e^(-inf - 0) is the weight of 0 that such a row has.
-    if (!gpu) shift = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, highest}));
+    if (!gpu) shift = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, shift}));
   }
   ValueId total = gpu                  ? exponentials(scores, keys, place, shift, ScalarOp::exp, inner, empty, zero)
                   : pairs == no_buffer ? exponentials(scores, keys, place, shift, ScalarOp::exp_or_zero, inner)

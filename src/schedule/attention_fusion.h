@@ -72,6 +72,9 @@ class AttentionFusion : NewLoops {
   ValueId build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner, BufferId pairs = no_buffer);
   // The sum of a row's weights; 1 where there are no keys: the second product is 0 then, as an empty sum is.
   ValueId total_of_keys(ValueId total, ValueId one, Body& inner);
+  // What the exponentials' sums are in units of e to: above the highest score, so that what is weighed by them, and is
+  // divided by their sum only afterwards, sums up to no more than its largest value.
+  ValueId above(ValueId highest, Body& inner);
   // Of which the softmax is made: the highest of so many scores; the scores less `shift` become exponentials, of which
   // it gives the sum.
   ValueId highest_of(BufferId scores, const Expr& count, const Place& place, Body& inner);

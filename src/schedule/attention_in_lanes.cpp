@@ -400,9 +400,9 @@ void AttentionFusion::build_output(const RowBlock& block, Body& out) {
   out.push_back(std::move(q));
 }
 
-// Some keys after the other. What a row has summed up so far is in units of e^top, top being its highest score so far:
-// where a part has a higher one, the sums are scaled down to it. Of a row whose scores are all -inf up to here every
-// weight is 0; if they all are, 1 / 0 makes NaN of it in the end, as a softmax of such a row is.
+// Some keys after the other. What a row has summed up so far is in units of e^top, top being above() its highest score
+// so far: where a part has a higher one, the sums are scaled down to it. Of a row whose scores are all -inf up to here
+// every weight is 0; if they all are, 1 / 0 makes NaN of it in the end, as a softmax of such a row is.
 void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
   const AttentionTile& tile = block.tile;
   const std::string like = name_of(weights_->buffer);
@@ -442,7 +442,7 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
     const Expr lane = variable(q);
     const Place place = [&](const Expr& key) { return std::vector<Expr>{key, lane}; };
     const ValueId before = append(inner, load_stmt(made_, DType::f32, tops, {lane})),
-                  here = highest_of(block.scores, range.count, place, inner),
+                  here = above(highest_of(block.scores, range.count, place, inner), inner),
                   top = compute(ScalarOp::max, {before, here}, inner),
                   none = compute(ScalarOp::eq, {top, number(-INFINITY, inner)}, inner),
                   shift = compute(ScalarOp::select, {none, number(0, inner), top}, inner),

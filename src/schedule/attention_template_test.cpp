@@ -111,28 +111,30 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
           %7 = load.f32 weights_block[r4, i9]
           yield %7
         }
-        %12 = for r5 in [10] reduce sum.f32 {
-          %9 = load.f32 weights_block[r5, i9]
-          %10 = sub.f32 %9, %8
-          %11 = exp_or_zero.f32 %10
-          store weights_block[r5, i9] = %11
-          yield %11
+        %9 = constant.f32 3.0
+        %10 = add.f32 %8, %9
+        %14 = for r5 in [10] reduce sum.f32 {
+          %11 = load.f32 weights_block[r5, i9]
+          %12 = sub.f32 %11, %10
+          %13 = exp_or_zero.f32 %12
+          store weights_block[r5, i9] = %13
+          yield %13
         }
-        %13 = constant.f32 1.0
-        %14 = div.f32 %13, %12
-        store weights_shares[i9] = %14
+        %15 = constant.f32 1.0
+        %16 = div.f32 %15, %14
+        store weights_shares[i9] = %16
       }
       for i10 in [24] parallel @unroll(12, exact) {
         for i11 in [8] parallel @lane(8, exact) {
-          %18 = for r6 in [10] reduce sum.f32 {
-            %15 = load.f32 weights_block[r6, i10]
-            %16 = load.f32 v[r6, i11]
-            %17 = mul.f32 %15, %16
-            yield %17
+          %20 = for r6 in [10] reduce sum.f32 {
+            %17 = load.f32 weights_block[r6, i10]
+            %18 = load.f32 v[r6, i11]
+            %19 = mul.f32 %17, %18
+            yield %19
           }
-          %19 = load.f32 weights_shares[i10]
-          %20 = mul.f32 %18, %19
-          store y[i10 + o0*24, i11] = %20
+          %21 = load.f32 weights_shares[i10]
+          %22 = mul.f32 %20, %21
+          store y[i10 + o0*24, i11] = %22
         }
       }
     }
@@ -236,55 +238,57 @@ TEST(FuseAttention, TakesManyKeysInParts) {
             %11 = load.f32 weights_block[r4, i12]
             yield %11
           }
-          %13 = max.f32 %10, %12
-          %14 = constant.f32 -inf
-          %15 = eq.bool %13, %14
-          %16 = constant.f32 0.0
-          %17 = select.f32 %15, %16, %13
-          %18 = sub.f32 %10, %17
-          %19 = exp_or_zero.f32 %18
-          store weights_tops[i12] = %13
-          store weights_factors[i12] = %19
-          %23 = for r5 in [250] reduce sum.f32 {
-            %20 = load.f32 weights_block[r5, i12]
-            %21 = sub.f32 %20, %17
-            %22 = exp_or_zero.f32 %21
-            store weights_block[r5, i12] = %22
-            yield %22
+          %13 = constant.f32 9.0
+          %14 = add.f32 %12, %13
+          %15 = max.f32 %10, %14
+          %16 = constant.f32 -inf
+          %17 = eq.bool %15, %16
+          %18 = constant.f32 0.0
+          %19 = select.f32 %17, %18, %15
+          %20 = sub.f32 %10, %19
+          %21 = exp_or_zero.f32 %20
+          store weights_tops[i12] = %15
+          store weights_factors[i12] = %21
+          %25 = for r5 in [250] reduce sum.f32 {
+            %22 = load.f32 weights_block[r5, i12]
+            %23 = sub.f32 %22, %19
+            %24 = exp_or_zero.f32 %23
+            store weights_block[r5, i12] = %24
+            yield %24
           }
-          %24 = load.f32 weights_shares[i12]
-          %25 = mul.f32 %24, %19
-          %26 = add.f32 %25, %23
-          store weights_shares[i12] = %26
+          %26 = load.f32 weights_shares[i12]
+          %27 = mul.f32 %26, %21
+          %28 = add.f32 %27, %25
+          store weights_shares[i12] = %28
         }
         for i13 in [24] parallel @unroll(12, exact) {
           for i14 in [8] parallel @lane(8, exact) {
-            %30 = for r6 in [250] reduce sum.f32 {
-              %27 = load.f32 weights_block[r6, i13]
-              %28 = load.f32 v[c0*250 + r6, i14]
-              %29 = mul.f32 %27, %28
-              yield %29
+            %32 = for r6 in [250] reduce sum.f32 {
+              %29 = load.f32 weights_block[r6, i13]
+              %30 = load.f32 v[c0*250 + r6, i14]
+              %31 = mul.f32 %29, %30
+              yield %31
             }
-            %31 = load.f32 weights_factors[i13]
-            %32 = load.f32 weights_sums[i13, i14]
-            %33 = mul.f32 %32, %31
-            %34 = add.f32 %33, %30
-            store weights_sums[i13, i14] = %34
+            %33 = load.f32 weights_factors[i13]
+            %34 = load.f32 weights_sums[i13, i14]
+            %35 = mul.f32 %34, %33
+            %36 = add.f32 %35, %32
+            store weights_sums[i13, i14] = %36
           }
         }
       }
       for i15 in [24] parallel @lane(8, exact) {
-        %35 = constant.f32 1.0
-        %36 = load.f32 weights_shares[i15]
-        %37 = div.f32 %35, %36
-        store weights_shares[i15] = %37
+        %37 = constant.f32 1.0
+        %38 = load.f32 weights_shares[i15]
+        %39 = div.f32 %37, %38
+        store weights_shares[i15] = %39
       }
       for i17 in [24] parallel {
         for i18 in [8] parallel @lane(8, exact) {
-          %38 = load.f32 weights_sums[i17, i18]
-          %39 = load.f32 weights_shares[i17]
-          %40 = mul.f32 %38, %39
-          store y[i17 + o0*24, i18] = %40
+          %40 = load.f32 weights_sums[i17, i18]
+          %41 = load.f32 weights_shares[i17]
+          %42 = mul.f32 %40, %41
+          store y[i17 + o0*24, i18] = %42
         }
       }
 )"),
@@ -315,8 +319,8 @@ TEST(FuseAttention, LeavesOutKeysThatNoRowOfABlockSees) {
   for (const char* part :
        {"for o0 in [4] parallel @item {", "for i6 in [min(96, o0*24 + 28)] parallel @unroll(4, mask) {",
         "%13 = for r4 in [min(96, o0*24 + 28)] reduce max.f32 {",
-        "%17 = for r5 in [min(96, o0*24 + 28)] reduce sum.f32 {",
-        "%23 = for r6 in [min(96, o0*24 + 28)] reduce sum.f32 {",
+        "%19 = for r5 in [min(96, o0*24 + 28)] reduce sum.f32 {",
+        "%25 = for r6 in [min(96, o0*24 + 28)] reduce sum.f32 {",
         "%8 = index.i64 [i7 + o0*24 + 2]\n          %9 = gt.bool %7, %8\n"})
     EXPECT_NE(made.find(part), std::string::npos) << part << made;
 }

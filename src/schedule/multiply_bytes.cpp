@@ -247,6 +247,14 @@ class ByteMultiplier {
     return true;
   }
 
+  // Made of constants: what is asked of them is asked when they are loaded.
+  bool is_of_weights(const std::vector<const Stmt*>& parts) const {
+    bool loads = false, weights = true;
+    for (const Stmt* stmt : parts)
+      if (stmt->kind == StmtKind::load) loads = true, weights &= is_weight(stmt->buffer);
+    return loads && weights;
+  }
+
   // 0 as a number, or as a constant all of whose elements are.
   bool is_zero(const std::vector<const Stmt*>& parts) const {
     if (parts.empty() || constant_number(parts) == 0) return true;
@@ -292,14 +300,22 @@ class ByteMultiplier {
     const int64_t least = p.made_by->value_types[static_cast<size_t>(p.made.bytes)] == DType::i8 ? -middle_of_bytes : 0;
     if (p.known_zero && (*p.known_zero < least || *p.known_zero > least + 255))
       return no("the rows' zero point is no byte"), false;
+    const RangeEnv ranges = kernel_ranges(*kernel_, program_);
     for (const auto* parts : {&p.row_zero, &p.row_scale})
       for (const Stmt* stmt : *parts)
-        for (const Expr& e : stmt->index) {
-          const Expr here = substitute(e, p.places);
+        for (size_t d = 0; d < stmt->index.size(); ++d) {
+          const Expr here = substitute(stmt->index[d], p.places);
           for (const Loop* sum : p.sums)
             if (mentions(here, sum->var)) return no("the rows' scale changes along the sum"), false;
+          // Beyond the border there is a zero point, but no scale.
+          if (p.rows->mask != no_value && !is_within(here, buffer(stmt->buffer).sizes[d], ranges))
+            return no("padding of rows that have scales of their own"), false;
         }
     return true;
+  }
+
+  static bool is_within(const Expr& index, const Expr& size, const RangeEnv& ranges) {
+    return range_of(index, ranges).low >= 0 && prove_lt(index, size, ranges) == Proof::yes;
   }
 
   // Of the second store on: constants that are the same. Of the first one: places of a store are numbers of the
@@ -362,9 +378,17 @@ class ByteMultiplier {
       }
       return copier.value(v);
     };
-    const ValueId row_scale = p.row_scale.empty() ? no_value : number(*p.made_by, p.row_scale, p.made.scale, p.places);
-    const ValueId column_scale =
-        p.column_scale.empty() ? no_value : number(*kernel_, p.column_scale, p.weight.scale, same_places());
+    const auto scale = [&](const Kernel& from, const std::vector<const Stmt*>& parts, ValueId v,
+                           const Substitution& places, bool guarded) {
+      if (parts.empty()) return no_value;
+      const ValueId made = number(from, parts, v, places);
+      const bool finite = guarded || (parts.size() == 1 && parts[0]->kind == StmtKind::constant &&
+                                      std::isfinite(parts[0]->constant.as_double()));
+      return finite ? made : finite_or_nan(made, after);
+    };
+    const ValueId row_scale = scale(*p.made_by, p.row_scale, p.made.scale, p.places, false),
+                  column_scale = scale(*kernel_, p.column_scale, p.weight.scale, same_places(),
+                                       is_of_weights(p.column_scale));  // see guard_scales
     ValueId row_zero = no_value;
     if (!p.known_zero) {
       const ValueId zero = number(*p.made_by, p.row_zero, p.made.zero, p.places);
@@ -427,6 +451,13 @@ class ByteMultiplier {
     drop_lost_names();
   }
 
+  // Terms that an infinite scale makes are infinite, of both signs, and NaN where a number is the zero point: their sum
+  // is NaN.
+  ValueId finite_or_nan(ValueId scale, Body& after) {
+    const ValueId nothing = append(after, op_stmt(*kernel_, ScalarOp::sub, DType::f32, {scale, scale}));
+    return append(after, op_stmt(*kernel_, ScalarOp::add, DType::f32, {scale, nothing}));
+  }
+
   ValueId zero_of_bytes(Body& after, ValueId row_zero, const Product& p, int64_t shift) {
     if (p.known_zero) {
       if (*p.known_zero + shift == 0) return no_value;
@@ -478,7 +509,7 @@ class ByteMultiplier {
   }
 
   // For each column the sum of its weights: a derived constant, which an update makes anew. Its kernel also sees to it
-  // that the zero points stay what the product is made for.
+  // that zero points and scales stay what the product is made for.
   BufferId column_sums(const Product& p) {
     Buffer made;
     made.name = buffer(p.weight_load->buffer).name + "_sums";
@@ -501,6 +532,7 @@ class ByteMultiplier {
     for (size_t i = 0; i < p.sums.size(); ++i) places[p.sums[i]->var] = Expr::symbol(str("r", i));
     Body body;
     guard_zero_points(kernel, p, places, body);
+    guard_scales(kernel, p, places, body);
     Body term;
     std::vector<Expr> index;
     for (const Expr& e : p.weight_load->index) index.push_back(substitute(e, places));
@@ -525,23 +557,40 @@ class ByteMultiplier {
 
   void guard_zero_points(Kernel& kernel, const Product& p, const Substitution& places, Body& body) {
     if (p.column_zero.empty() || constant_number(p.column_zero)) return;
-    Copier copier(*kernel_, kernel);
+    const ValueId zero = copy_number(kernel, p.column_zero, p.weight.zero, places, body);
+    const DType type = kernel.value_types[static_cast<size_t>(zero)];
+    const ValueId none = append(body, constant_stmt(kernel, type, Scalar(int64_t{0})));
+    refuse_if(append(body, op_stmt(kernel, ScalarOp::ne, DType::boolean, {zero, none})), p.column_zero,
+              "the zero points ",
+              " of a weight were 0 when the program was compiled, and its products of bytes need that", body);
+  }
+
+  void guard_scales(Kernel& kernel, const Product& p, const Substitution& places, Body& body) {
+    if (!is_of_weights(p.column_scale)) return;
+    const ValueId scale = copy_number(kernel, p.column_scale, p.weight.scale, places, body);
+    const ValueId nothing = append(body, op_stmt(kernel, ScalarOp::sub, DType::f32, {scale, scale}));
+    refuse_if(append(body, op_stmt(kernel, ScalarOp::is_nan, DType::boolean, {nothing})), p.column_scale, "the scales ",
+              " of a weight are not all finite, and its products of bytes need that", body);
+  }
+
+  ValueId copy_number(Kernel& to, const std::vector<const Stmt*>& parts, ValueId v, const Substitution& places,
+                      Body& body) const {
+    Copier copier(*kernel_, to);
     copier.variables = places;
-    for (const Stmt* stmt : p.column_zero) {
+    for (const Stmt* stmt : parts) {
       Stmt copied = copier.copy(*stmt, body);
       body.push_back(std::move(copied));
     }
-    const ValueId zero = copier.value(p.weight.zero);
-    const DType type = kernel.value_types[static_cast<size_t>(zero)];
-    const ValueId none = append(body, constant_stmt(kernel, type, Scalar(int64_t{0})));
-    const ValueId other = append(body, op_stmt(kernel, ScalarOp::ne, DType::boolean, {zero, none}));
-    const Stmt* load = *std::find_if(p.column_zero.begin(), p.column_zero.end(),
-                                     [](const Stmt* stmt) { return stmt->kind == StmtKind::load; });
+    return copier.value(v);
+  }
+
+  // When weights are loaded, by the name of the constant that the parts load.
+  void refuse_if(ValueId other, const std::vector<const Stmt*>& parts, const char* what, const char* why, Body& body) {
+    const Stmt* load =
+        *std::find_if(parts.begin(), parts.end(), [](const Stmt* stmt) { return stmt->kind == StmtKind::load; });
     Site site;
     site.message =
-        str("the zero points ", buffer(load->buffer).constant,
-            " of a weight were 0 when the program was compiled, and its products of bytes need that; compile "
-            "with disable_pass=multiply_bytes to have others");
+        str(what, buffer(load->buffer).constant, why, "; compile with disable_pass=multiply_bytes to have others");
     if (!kernel_->origins.empty()) site.origin = kernel_->origins.front();
     program_.sites.push_back(std::move(site));
     body.push_back(raise_stmt(other, static_cast<int>(program_.sites.size()) - 1));

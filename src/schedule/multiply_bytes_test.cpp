@@ -113,6 +113,54 @@ TEST(MultiplyBytes, ComputedZeroPoints) {
   expect_near(results(whole), before, 1e-3);
 }
 
+// Terms that are infinite, of both signs, and 0 times infinity: NaN. Those of a weight are looked at when it is loaded.
+TEST(MultiplyBytes, AnInfiniteScaleMakesNaN) {
+  std::string text = replace_all(quantised_window(some, "u8", 3, 1), " mask %13", "");
+  text = replace_all(text, "input x = buffer x\n", "input x = buffer x\ninput o = buffer o\n");
+  text = replace_all(text, "buffer t f32", "buffer o f32[1] strides [1] input position 1\nbuffer t f32");
+  text = replace_all(text, "%13 = constant.f32 0.0625", "%13 = load.f32 o[0]");
+  const auto outputs = [](const LoopProgram& program, double scale) {
+    const QuantisedSizes& s = some;
+    std::map<std::string, Tensor> constants = {{"w", Tensor::empty(DType::i8, {s.columns, s.channels, 1, 1})},
+                                               {"s", Tensor::empty(DType::f32, {s.columns})},
+                                               {"z", Tensor::empty(DType::i64, {s.columns})}};
+    for (int64_t i = 0; i < s.columns * s.channels; ++i) constants["w"].set_item(i, Scalar(i % 7 - 3));
+    for (int64_t i = 0; i < s.columns; ++i) constants["s"].set_item(i, Scalar(0.5));
+    Tensor x = Tensor::empty(DType::f32, {s.lines, s.points, s.channels}), o = Tensor::empty(DType::f32, {1});
+    for (int64_t i = 0; i < x.numel(); ++i) x.set_item(i, Scalar(static_cast<double>(i % 11) / 8.0));
+    o.set_item(0, Scalar(scale));
+    return LoopInterpreter(program, constants, {}).run({{x}, {o}}).outputs;
+  };
+  LoopProgram program = parsed(text);
+  const std::vector<Datum> infinite = outputs(program, INFINITY), finite = outputs(program, 0.25);
+  ASSERT_TRUE(multiplied(program));
+  expect_near(outputs(program, 0.25), finite, 1e-3);
+  const Tensor before = infinite[0].tensor(), after = outputs(program, INFINITY)[0].tensor();
+  for (int64_t i = 0; i < after.numel(); ++i) {
+    EXPECT_TRUE(std::isnan(before.item(i).as_double()));
+    EXPECT_TRUE(std::isnan(after.item(i).as_double()));
+  }
+}
+
+// Each line has a scale of its own, and those beyond the border have none.
+TEST(MultiplyBytes, ScalesOfRowsBeyondTheBorder) {
+  const auto with_scales = [](const char* border) {
+    std::string text = quantised_window(some, "u8", 3, 1);
+    text = replace_all(text, "input x = buffer x\n", "input x = buffer x\ninput o = buffer o\n");
+    text = replace_all(text, "buffer t f32", "buffer o f32[5] strides [1] input position 1\nbuffer t f32");
+    text = replace_all(text, "%13 = constant.f32 0.0625", "%13 = load.f32 o[i0]");
+    return replace_all(text, "i2 + r1 - 0", border);
+  };
+  std::string why;
+  LoopProgram beyond = parsed(with_scales("i2 - 1"));
+  EXPECT_FALSE(multiplied(beyond, true, &why));
+  EXPECT_TEXT(why, "padding of rows that have scales of their own");
+  LoopProgram inside = parsed(with_scales("i2"));
+  const std::vector<Datum> before = results(inside);
+  ASSERT_TRUE(multiplied(inside, true, &why)) << why;
+  expect_near(results(inside), before, 1e-3);
+}
+
 TEST(MultiplyBytes, BytesThatAreAddedUpStayAsTheyAre) {
   const std::string text = R"(loops added
 buffer x i8[5, 8] strides [8, 1] input position 0

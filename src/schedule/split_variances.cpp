@@ -85,7 +85,9 @@ class Splitter {
     const ValueId sum = sum_of(levels, no_value, out);
     const ValueId mean = op(ScalarOp::div, {sum, number}, out);
     const ValueId squares = sum_of(levels, mean, out);
-    const ValueId made[] = {mean, squares, number};
+    // Element by element what follows an infinite one makes NaN of the mean.
+    const ValueId nothing = op(ScalarOp::sub, {mean, mean}, out);
+    const ValueId made[] = {op(ScalarOp::add, {mean, nothing}, out), squares, number};
     for (size_t i = 0; i < stmt.results.size(); ++i)
       append(out, op_stmt_to(stmt.results[i], ScalarOp::cast, dtype, {made[i]}));
     if (wide_ == DType::f64 && dtype == DType::f32) wide_of_[stmt.results[1]] = squares;
