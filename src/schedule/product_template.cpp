@@ -258,6 +258,7 @@ class Product : public Template {
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
     Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
                     at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    extents.columns_known = columns.is_constant();
     if (quads_) extents.terms = at_least_one(extents.terms / 4);  // of 4 bytes, as single ones
     if (!pairs_) {
       extents.row_element = bytes_of_factor(nest, kernel.contraction->left, true);
@@ -293,10 +294,11 @@ class Product : public Template {
         spread(extents, target, nest, tile);
         tile.interleaved = share_rows;
         set_ahead(nest, packed, program, target, tile);
-        const bool edge = !columns.is_constant() || columns.value() % (vectors * target.lanes) != 0;
-        const auto r = static_cast<double>(high), v = static_cast<double>(vectors);
+        const int64_t edge = edge_vectors(columns, vectors, target.lanes);
+        const bool whole = !columns.is_constant() || columns.value() >= vectors * target.lanes;
+        const auto r = static_cast<double>(high), v = static_cast<double>(vectors), e = static_cast<double>(edge);
         // In steps: a few lines more or less are not worth rows that are computed for nothing.
-        const double code = std::floor((copy_code(r, v) + (edge ? copy_code(r, 1) : 0)) / code_step);
+        const double code = std::floor(((whole ? copy_code(r, v) : 0) + (edge > 0 ? copy_code(r, e) : 0)) / code_step);
         const RowGroups groups = row_groups(kernel, program, target, tile);
         const double far = groups.needed && groups.rows == 0 && part == 0 ? far_rows : 1;
         const double more = window ? beside_products(*window, tile, lines, target.lanes) : 0;
@@ -317,6 +319,7 @@ class Product : public Template {
   struct Extents {
     double rows, columns, terms, batch, part;
     double row_element = 4, column_element = 4;  // bytes
+    bool columns_known = false;                  // what is left over is one tile
     // Terms whose factors are at hand at a time, with tiles of this width.
     double together(double width) const { return part > 0 && std::fmod(columns, width) == 0 ? part : terms; }
   };
@@ -355,8 +358,10 @@ class Product : public Template {
                  left = std::ceil((extents.columns - whole * width) / target.lanes);
     const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
     const double tiles = std::ceil(extents.rows / r);
-    return whole * (extents.terms * steps(extents, target, r, v) + tiles * (start + 3 * r * v)) +
-           left * (extents.terms * steps(extents, target, r, 1) + tiles * (start + 3 * r));
+    const auto panel = [&](double vectors) {
+      return extents.terms * steps(extents, target, r, vectors) + tiles * (start + 3 * r * vectors);
+    };
+    return whole * panel(v) + (left == 0 ? 0 : extents.columns_known ? panel(left) : left * panel(1));
   }
 
   static bool is_much(const Extents& extents) {

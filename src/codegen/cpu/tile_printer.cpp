@@ -172,15 +172,26 @@ void TilePrinter::print_item() {
 }
 
 void TilePrinter::print_columns(const std::function<void(int64_t, const std::string&)>& tile) {
+  const Expr& columns = columns_.extent;
+  const int64_t lanes = p_.lane_count_, width = tile_.vectors * lanes,
+                edge = edge_vectors(columns, tile_.vectors, lanes);
   p_.line("i64 column = n_begin;");
-  p_.open(str("for (; column + ", width_, " <= n_end; column += ", width_, ")"));
-  tile(tile_.vectors, "");
-  p_.close();
-  const bool exact = columns_.extent.is_constant() && columns_.extent.value() % (tile_.vectors * p_.lane_count_) == 0;
-  if (exact) return;
-  p_.open(str("for (; column < n_end; column += ", p_.lane_count_, ")"));
-  p_.line(str("const int left = (int)k_min((i64)", p_.lane_count_, ", n_end - column);"));
-  tile(1, "left");
+  if (!columns.is_constant() || columns.value() >= width) {
+    p_.open(str("for (; column + ", width_, " <= n_end; column += ", width_, ")"));
+    tile(tile_.vectors, "");
+    p_.close();
+  }
+  if (edge == 0) return;
+  if (columns.is_constant()) {
+    const int64_t left = columns.value() % lanes;
+    p_.open("if (column < n_end)");
+    if (left > 0) p_.line(str("const int left = ", left, ";"));
+    tile(edge, left > 0 ? "left" : "");
+  } else {
+    p_.open(str("for (; column < n_end; column += ", lanes, ")"));
+    p_.line(str("const int left = (int)k_min((i64)", lanes, ", n_end - column);"));
+    tile(1, "left");
+  }
   p_.close();
 }
 
@@ -242,7 +253,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
   for (int64_t v = 0; v < vectors; ++v) {
     p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
     p_.env_.ranges[column(v)] = p_.env_.ranges[columns_.var];
-    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    p_.lanes_ = KernelPrinter::Lanes{column(v), left_of(v, vectors, left), true};
     print_copy(needed_by_factors(columns_.body), {{columns_.var, Expr::symbol(column(v))}},
                copies.columns[static_cast<size_t>(v)]);
     p_.lanes_.reset();
@@ -264,7 +275,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
     print_waiting(vectors, true);
     p_.close();
   }
-  print_start_ahead(vectors);
+  print_start_ahead(vectors, left);
   print_before_sums(copies);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
@@ -366,9 +377,9 @@ const Stmt* TilePrinter::packed_load() const {
 }
 
 // Every tile of rows fetches a part of the next panel, as many lines as it has steps.
-void TilePrinter::print_start_ahead(int64_t vectors) {
+void TilePrinter::print_start_ahead(int64_t vectors, const std::string& left) {
   ahead_.clear();
-  const Stmt* load = tile_.ahead > 0 && vectors == tile_.vectors ? packed_load() : nullptr;
+  const Stmt* load = tile_.ahead > 0 && vectors == tile_.vectors && left.empty() ? packed_load() : nullptr;
   if (!load) return;
   constexpr int64_t line_bytes = 64;
   const int64_t step = line_bytes / dtype_bytes(p_.program_.buffers[static_cast<size_t>(load->buffer)].dtype);
@@ -393,13 +404,24 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
   ahead_ = p_.buffer_name(load->buffer, Access::read);
 }
 
+// Panels have zeros beside the last column, so all lanes may read them.
+bool TilePrinter::in_panels(const Stmts& right) const {
+  return std::all_of(right.begin(), right.end(), [&](const Stmt* stmt) {
+    if (stmt->kind != StmtKind::load) return stmt->kind == StmtKind::op || stmt->kind == StmtKind::constant;
+    const Buffer& from = p_.program_.buffers[static_cast<size_t>(stmt->buffer)];
+    return from.role == BufferRole::derived && stmt->mask == no_value && mentions(stmt->index.back(), columns_.var) &&
+           from.sizes.back().is_constant(tile_.vectors * p_.lane_count_);
+  });
+}
+
 void TilePrinter::print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies) {
   const ContractionNest::Sum& sum = nest_.sums[level];
+  const bool whole = in_panels(sum.right);
   print_copy(sum.shared, {}, copies.shared);
   for (int64_t v = 0; v < vectors; ++v) {
     Values& values = copies.columns[static_cast<size_t>(v)];
     values.insert(copies.shared.begin(), copies.shared.end());
-    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    p_.lanes_ = KernelPrinter::Lanes{column(v), whole ? "" : left_of(v, vectors, left), true};
     print_copy(sum.right, {{columns_.var, Expr::symbol(column(v))}}, values);
     p_.lanes_.reset();
   }
@@ -517,10 +539,19 @@ void TilePrinter::print_row_start() {
 
 void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
   print_row_start();
-  p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
-  p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
-  print_epilogue_body(str("tile[r * ", vectors, " + c]"), left);
-  p_.close();
+  const int64_t whole = left.empty() ? vectors : vectors - 1;
+  if (whole > 0) {
+    p_.open(str("for (int c = 0; c < ", whole, "; ++c)"));
+    p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+    print_epilogue_body(str("tile[r * ", vectors, " + c]"), "");
+    p_.close();
+  }
+  if (whole < vectors) {
+    p_.open("");
+    p_.line(str("const i64 ", columns_.var, " = column + ", whole * p_.lane_count_, ";"));
+    print_epilogue_body(str("tile[r * ", vectors, " + ", whole, "]"), left);
+    p_.close();
+  }
   p_.close();
 }
 
