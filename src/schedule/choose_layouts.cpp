@@ -139,20 +139,34 @@ class Layouts {
         wishes_.push_back({input.buffer, d, work, &kernel, false});
   }
 
+  // An index goes along points and the window's places.
+  static bool slides_over(const Nest& nest, const Stmt& load) {
+    const auto along = [&](const Expr& e, const std::vector<const Loop*>& loops) {
+      return std::any_of(loops.begin(), loops.end(), [&](const Loop* loop) { return mentions(e, loop->var); });
+    };
+    return std::any_of(load.index.begin(), load.index.end(),
+                       [&](const Expr& e) { return along(e, nest.parallel) && along(e, nest.sums); });
+  }
+
   // A sum over a window of a picture with weights: only there is another order of dimensions wanted.
   void wishes_of(const Kernel& kernel) {
     const auto nest = nest_of(kernel);
     if (!nest || nest->sums.empty() || nest->sums.back()->reduce != ReduceOp::sum) return;
-    const Stmt *weight = nullptr, *input = nullptr;
+    std::vector<const Stmt*> weights, inputs;
     for (const Stmt* load : nest->loads) {
       const bool summed = std::any_of(nest->sums.begin(), nest->sums.end(),
                                       [&](const Loop* sum) { return mentions_any(*load, sum->var); });
-      if (!summed) continue;
-      const Stmt*& to = fixed(load->buffer) ? weight : input;
-      if (to) return;
-      to = load;
+      if (summed) (fixed(load->buffer) ? weights : inputs).push_back(load);
     }
-    if (!weight || !input || buffer(input->buffer).sizes.size() < 3) return;
+    // Of two that are computed it is the one that no window slides over.
+    if (weights.empty() && inputs.size() == 2 && slides_over(*nest, *inputs[0]) != slides_over(*nest, *inputs[1])) {
+      const size_t at = slides_over(*nest, *inputs[0]) ? 1 : 0;
+      weights.push_back(inputs[at]);
+      inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    if (weights.size() != 1 || inputs.size() != 1) return;
+    const Stmt *weight = weights[0], *input = inputs[0];
+    if (buffer(input->buffer).sizes.size() < 3) return;
     double work = 1;
     for (const auto* loops : {&nest->parallel, &nest->sums})
       for (const Loop* loop : *loops) work *= std::max(1.0, estimate(loop->extent, program_));
