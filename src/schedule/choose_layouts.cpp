@@ -139,6 +139,17 @@ class Layouts {
         wishes_.push_back({input.buffer, d, work, &kernel, false});
   }
 
+  // Groups of 3, 5, 6 or 7 results: they fill no vector, and points run in lanes instead (points_in_lanes).
+  static bool has_odd_groups(const Stmt& input, const std::string& channels) {
+    const std::function<bool(const Expr&)> odd = [&](const Expr& e) {
+      if (!mentions(e, channels) || e.op() == ExprOp::symbol) return false;
+      const bool group = e.op() == ExprOp::floordiv && e.args()[1].is_constant();
+      if (group && e.args()[1].value() < 8 && 8 % e.args()[1].value() != 0) return true;
+      return std::any_of(e.args().begin(), e.args().end(), odd);
+    };
+    return std::any_of(input.index.begin(), input.index.end(), odd);
+  }
+
   // An index goes along points and the window's places.
   static bool slides_over(const Nest& nest, const Stmt& load) {
     const auto along = [&](const Expr& e, const std::vector<const Loop*>& loops) {
@@ -176,7 +187,7 @@ class Layouts {
       if (mentions_any(*weight, loop->var) &&
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
-    if (!channels) return;
+    if (!channels || has_odd_groups(*input, channels->var)) return;
     if (estimate(channels->extent, program_) >= 8) wishes_of_results(kernel, *nest->store, *input, channels->var, work);
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
