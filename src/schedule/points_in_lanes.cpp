@@ -15,7 +15,7 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t fewest_made = 2, most_made = 7;  // of the result, in a group
-constexpr double least_uses = 4;                       // of an element of the copy
+constexpr double least_uses = 4;                   // of an element of the copy
 
 // How an index of the picture goes along points and the window: point * step + place * apart - before.
 struct SlidingAxis {
@@ -250,9 +250,8 @@ class PointsInLanes {
       const int64_t last = (axis->size() + axis->step - 1) / axis->step * axis->step - axis->before;
       const auto require = [&](ScalarOp op, const Expr& limit) {
         const ValueId holds = compared(made, op, from.back(), limit, body);
-        there = there == no_value
-                    ? holds
-                    : append(body, op_stmt(made, ScalarOp::logical_and, DType::boolean, {there, holds}));
+        there = there == no_value ? holds
+                                  : append(body, op_stmt(made, ScalarOp::logical_and, DType::boolean, {there, holds}));
       };
       if (axis->before > 0) require(ScalarOp::ge, Expr(0));
       if (last > source.sizes[d].value()) require(ScalarOp::lt, source.sizes[d]);
@@ -272,8 +271,7 @@ class PointsInLanes {
     }
     const Expr place = Expr::symbol(along_->window->var) * along_->apart;
     if (along_->step > 1) at.push_back(mod(place, Expr(along_->step)));
-    at.push_back(Expr::symbol(along_->points->var) +
-                 (along_->step > 1 ? floordiv(place, Expr(along_->step)) : place));
+    at.push_back(Expr::symbol(along_->points->var) + (along_->step > 1 ? floordiv(place, Expr(along_->step)) : place));
     picture_->buffer = copy_;
     picture_->index = std::move(at);
     picture_->mask = no_value;

@@ -102,9 +102,10 @@ PointsRun few_channels_run(const FewChannels& c, const Target& target = {}) {
 }
 
 TEST(PointsInLanes, GroupsOfThree) {
-  expect_all(few_channels_run({}).text, {"buffer x_filled f32[6, 8, 20] strides [160, 20, 1] temp", "for g0 in [2] parallel",
-                            "x_filled[g0*3 + r0, i1 + r1, i2 + r2]", "w[g0*3 + i0, r0, r1, r2]",
-                            "for i0 in [3] parallel {\n          for i2 in [18] parallel"});
+  expect_all(few_channels_run({}).text,
+             {"buffer x_filled f32[6, 8, 20] strides [160, 20, 1] temp", "for g0 in [2] parallel",
+              "x_filled[g0*3 + r0, i1 + r1, i2 + r2]", "w[g0*3 + i0, r0, r1, r2]",
+              "for i0 in [3] parallel {\n          for i2 in [18] parallel"});
 }
 
 TEST(PointsInLanes, AWindowThatMovesByTwoPoints) {

@@ -272,7 +272,8 @@ class Product : public Template {
     const Stmt* packed = packed_load(kernel, program);
     const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
     // With 32 registers 7 by 2 instead of 6 by 4 takes a tenth longer, whatever it is estimated to.
-    const double least = (target.vector_registers >= 32 ? 20 : least_accumulators) / static_cast<double>(extents.registers);
+    const double least =
+        (target.vector_registers >= 32 ? 20 : least_accumulators) / static_cast<double>(extents.registers);
     std::vector<Candidate> out;
     // One row reads its panels once, from memory: their number is that of the items, and all that counts.
     const bool one_row = rows.is_constant(1) && extents.columns >= static_cast<double>(vectors_of_row * target.lanes);

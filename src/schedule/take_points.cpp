@@ -126,8 +126,7 @@ class Windows {
       window.sums.push_back(&loop);
       body = &loop.body;
     }
-    if (window.sums.empty() || terms > (window.extremes() ? most_point_terms : most_shared_terms))
-      return false;
+    if (window.sums.empty() || terms > (window.extremes() ? most_point_terms : most_shared_terms)) return false;
     window.terms = terms;
     return window.extremes() || summed_product(*window.sums.back()) != nullptr;
   }

@@ -1,7 +1,7 @@
 // A product of two values that the program computes may have its right factor the wrong way round: a times b
 // transposed, where b lies along the sum; a convolution whose weights are computed. Columns that are no neighbours run
-// in no tile; each element would be a sum of its own across lanes. A copy that has the columns side by side costs what a
-// few rows of the product do.
+// in no tile; each element would be a sum of its own across lanes. A copy that has the columns side by side costs what
+// a few rows of the product do.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
 #include "schedule/schedule.h"

@@ -15,6 +15,8 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       tile_(printer.kernel_.schedule->tile),
       rows_(printer.expr(rows_in_tiles(nest_, tile_))),
       width_(str(tile_.vectors * printer.lane_count_)),
+      from_whole_(tile_.rows_copy == no_buffer && !tile_.matrix && nest_.row_count().is_constant() &&
+                  nest_.row_count().value() >= tile_.rows),
       row_values_(static_cast<size_t>(tile_.rows)),
       parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr),
       narrow_(tile_.rows_wide != no_buffer ? narrow_rows(printer.kernel_, printer.program_) : nullptr) {}
@@ -195,12 +197,21 @@ void TilePrinter::print_columns(const std::function<void(int64_t, const std::str
   p_.close();
 }
 
-void TilePrinter::print_row_count() { p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);")); }
+// The last tile begins so early that all of its rows are there, if there are so many, and stores those from `first` on:
+// where rows are a number of bytes apart the compiler then needs the address of one of them only.
+void TilePrinter::print_row_count() {
+  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  if (from_whole_)
+    p_.line(str("const i64 m_from = k_min(m0, (i64)", rows_, " - ", tile_.rows, "), first = m0 - m_from;"));
+}
 
-// Rows beyond the last are computed again as the last one and not stored.
+// Of fewer rows those beyond the last are computed again as the last one and not stored.
 void TilePrinter::print_rows_of_tile() {
   for (int64_t r = 0; r < tile_.rows; ++r) {
-    decode_rows(r == 0 ? "m0" : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"), str("_", r));
+    decode_rows(from_whole_ ? str("m_from + ", r)
+                : r == 0    ? "m0"
+                            : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"),
+                str("_", r));
     Values& values = row_values_[static_cast<size_t>(r)];
     values.clear();
     for (const Loop* loop : nest_.rows) p_.env_.ranges[row(*loop, r)] = p_.env_.ranges[loop->var];
@@ -227,6 +238,11 @@ void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
   p_.close();
 }
 
+// In the loop over the rows that are stored.
+std::string TilePrinter::sum_of_row(int64_t vectors, const std::string& vector) const {
+  return str("tile[", from_whole_ ? "(r + first)" : "r", " * ", vectors, " + ", vector, "]");
+}
+
 // Between the parts of a sum: what a tile has so far, from where its results will be and back there.
 void TilePrinter::print_waiting(int64_t vectors, bool load) {
   const Stmt* place = place_of_sums(p_.kernel_, p_.program_);
@@ -236,7 +252,7 @@ void TilePrinter::print_waiting(int64_t vectors, bool load) {
   p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
   p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
   const std::string memory = str(p_.buffer_name(place->buffer, Access::write), " + ", p_.expr(p_.address(*place))),
-                    sum = str("tile[r * ", vectors, " + c]");
+                    sum = sum_of_row(vectors, "c");
   p_.line(load ? str(sum, " = k_load_f32(", memory, ");") : str("k_store_f32(", memory, ", ", sum, ");"));
   p_.close();
   p_.close();
@@ -543,13 +559,13 @@ void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
   if (whole > 0) {
     p_.open(str("for (int c = 0; c < ", whole, "; ++c)"));
     p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
-    print_epilogue_body(str("tile[r * ", vectors, " + c]"), "");
+    print_epilogue_body(sum_of_row(vectors, "c"), "");
     p_.close();
   }
   if (whole < vectors) {
     p_.open("");
     p_.line(str("const i64 ", columns_.var, " = column + ", whole * p_.lane_count_, ";"));
-    print_epilogue_body(str("tile[r * ", vectors, " + ", whole, "]"), left);
+    print_epilogue_body(sum_of_row(vectors, str(whole)), left);
     p_.close();
   }
   p_.close();

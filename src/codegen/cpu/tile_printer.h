@@ -46,6 +46,7 @@ class TilePrinter {
   int64_t terms_together() const { return tile_.quads ? 4 : 2; }  // of one instruction
   loops::Stmt of_row(const loops::Stmt& load, int64_t r, const Values& values) const;
   void print_waiting(int64_t vectors, bool load);
+  std::string sum_of_row(int64_t vectors, const std::string& vector) const;
   // Only the last vector of a tile may have fewer columns than there are lanes.
   static std::string left_of(int64_t v, int64_t vectors, const std::string& left) {
     return v + 1 == vectors ? left : "";
@@ -83,6 +84,7 @@ class TilePrinter {
   const loops::Loop &columns_, &sum_;
   const loops::Tile tile_;
   const std::string rows_, width_;  // as C++: how many rows there are, how wide a tile is
+  const bool from_whole_;           // every tile has all of its rows, the last one some that others have too
   std::vector<Values> row_values_;
   const loops::Loop* const parts_;                         // the sum that stands around the items; nullptr: none
   const loops::Stmt* const narrow_;                        // the load of rows that are widened; nullptr: none
