@@ -6,6 +6,11 @@
 
 namespace kiln::codegen {
 using namespace loops;
+namespace {
+constexpr int64_t short_sum = 32;  // terms
+constexpr int little = 12;         // of what follows a sum, in additions
+constexpr size_t few_statements = 16;
+}  // namespace
 
 TilePrinter::TilePrinter(KernelPrinter& printer)
     : p_(printer),
@@ -545,6 +550,10 @@ void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
 
 void TilePrinter::print_row_start() {
   p_.open("for (int r = 0; r < rows; ++r)");
+  print_row_statements();
+}
+
+void TilePrinter::print_row_statements() {
   decode_row_of_tile();
   for (const Loop* loop : nest_.rows)
     for (const Stmt& stmt : loop->body) {
@@ -553,7 +562,37 @@ void TilePrinter::print_row_start() {
     }
 }
 
+// Beside a short sum the way through memory, and a loop over rows, would show: a little that follows it is printed for
+// each row and vector, and takes sums from their registers.
+bool TilePrinter::follows_in_registers() const {
+  const Expr terms = nest_.term_count();
+  if (!terms.is_constant() || terms.value() > short_sum || parts_) return false;
+  int cost = 0;
+  for (const Stmt& stmt : columns_.body)
+    if (stmt.kind == StmtKind::op) cost += scalar_op_info(stmt.op).cost;
+  return cost <= little && columns_.body.size() <= few_statements;
+}
+
+void TilePrinter::print_epilogue_of_each(int64_t vectors, const std::string& left) {
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    if (from_whole_)
+      p_.open(r + 1 == tile_.rows ? "" : str("if (first <= ", r, ")"));
+    else
+      p_.open(r == 0 ? "" : str("if (", r, " < rows)"));
+    p_.line(str("const i64 r = ", r, from_whole_ ? " - first;" : ";"));
+    print_row_statements();
+    for (int64_t v = 0; v < vectors; ++v) {
+      p_.open("");
+      p_.line(str("const i64 ", columns_.var, " = column + ", v * p_.lane_count_, ";"));
+      print_epilogue_body(str("tile[", r * vectors + v, "]"), left_of(v, vectors, left));
+      p_.close();
+    }
+    p_.close();
+  }
+}
+
 void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
+  if (follows_in_registers()) return print_epilogue_of_each(vectors, left);
   print_row_start();
   const int64_t whole = left.empty() ? vectors : vectors - 1;
   if (whole > 0) {

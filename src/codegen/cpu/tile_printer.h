@@ -52,7 +52,9 @@ class TilePrinter {
     return v + 1 == vectors ? left : "";
   }
   bool in_panels(const Stmts& right) const;
+  bool follows_in_registers() const;
   void print_epilogue(int64_t vectors, const std::string& left);
+  void print_epilogue_of_each(int64_t vectors, const std::string& left);
   // For a vector of columns, whose sum is this; `left`: how many of them there are, "" for all.
   void print_epilogue_body(const std::string& sum, const std::string& left);
   // Lines of the panel that comes next, fetched while this one is worked on: so memory streams beside the arithmetic.
@@ -60,6 +62,7 @@ class TilePrinter {
   void print_start_ahead(int64_t vectors, const std::string& left);
   void print_row_part();
   void print_row_start();
+  void print_row_statements();
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
   virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
