@@ -402,6 +402,10 @@ struct ItemLoops {
 ItemLoops item_loops(const Kernel& kernel);
 // How many items there are: the product of those loops' extents, in groups of the factor where there is one.
 Expr item_count(const Kernel& kernel);
+// Columns that are left over beside whole tiles of so many vectors are a tile of their own, of so many vectors as this,
+// of which the last may have fewer columns. 0: none are left over. 1 where it is not known how many columns there are:
+// then each vector of them is a tile.
+int64_t edge_vectors(const Expr& columns, int64_t vectors, int64_t lanes);
 // From the start of the buffer's memory to the end of its last element: strides may leave gaps, which nobody reads.
 Expr buffer_bytes(const Buffer& buffer);
 // A sum whose body ends with the product that it yields, of the sum's own type; else nullptr.

@@ -41,6 +41,11 @@ Expr item_count(const Kernel& kernel) {
   return items;
 }
 
+int64_t edge_vectors(const Expr& columns, int64_t vectors, int64_t lanes) {
+  if (!columns.is_constant()) return 1;
+  return (columns.value() % (vectors * lanes) + lanes - 1) / lanes;
+}
+
 const Stmt* any_summed_product(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || loop.body.empty()) return nullptr;
   const Stmt& last = loop.body.back();

@@ -139,20 +139,45 @@ class Layouts {
         wishes_.push_back({input.buffer, d, work, &kernel, false});
   }
 
+  // Groups of 3, 5, 6 or 7 results: they fill no vector, and points run in lanes instead (points_in_lanes).
+  static bool has_odd_groups(const Stmt& input, const std::string& channels) {
+    const std::function<bool(const Expr&)> odd = [&](const Expr& e) {
+      if (!mentions(e, channels) || e.op() == ExprOp::symbol) return false;
+      const bool group = e.op() == ExprOp::floordiv && e.args()[1].is_constant();
+      if (group && e.args()[1].value() < 8 && 8 % e.args()[1].value() != 0) return true;
+      return std::any_of(e.args().begin(), e.args().end(), odd);
+    };
+    return std::any_of(input.index.begin(), input.index.end(), odd);
+  }
+
+  // An index goes along points and the window's places.
+  static bool slides_over(const Nest& nest, const Stmt& load) {
+    const auto along = [&](const Expr& e, const std::vector<const Loop*>& loops) {
+      return std::any_of(loops.begin(), loops.end(), [&](const Loop* loop) { return mentions(e, loop->var); });
+    };
+    return std::any_of(load.index.begin(), load.index.end(),
+                       [&](const Expr& e) { return along(e, nest.parallel) && along(e, nest.sums); });
+  }
+
   // A sum over a window of a picture with weights: only there is another order of dimensions wanted.
   void wishes_of(const Kernel& kernel) {
     const auto nest = nest_of(kernel);
     if (!nest || nest->sums.empty() || nest->sums.back()->reduce != ReduceOp::sum) return;
-    const Stmt *weight = nullptr, *input = nullptr;
+    std::vector<const Stmt*> weights, inputs;
     for (const Stmt* load : nest->loads) {
       const bool summed = std::any_of(nest->sums.begin(), nest->sums.end(),
                                       [&](const Loop* sum) { return mentions_any(*load, sum->var); });
-      if (!summed) continue;
-      const Stmt*& to = fixed(load->buffer) ? weight : input;
-      if (to) return;
-      to = load;
+      if (summed) (fixed(load->buffer) ? weights : inputs).push_back(load);
     }
-    if (!weight || !input || buffer(input->buffer).sizes.size() < 3) return;
+    // Of two that are computed it is the one that no window slides over.
+    if (weights.empty() && inputs.size() == 2 && slides_over(*nest, *inputs[0]) != slides_over(*nest, *inputs[1])) {
+      const size_t at = slides_over(*nest, *inputs[0]) ? 1 : 0;
+      weights.push_back(inputs[at]);
+      inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    if (weights.size() != 1 || inputs.size() != 1) return;
+    const Stmt *weight = weights[0], *input = inputs[0];
+    if (buffer(input->buffer).sizes.size() < 3) return;
     double work = 1;
     for (const auto* loops : {&nest->parallel, &nest->sums})
       for (const Loop* loop : *loops) work *= std::max(1.0, estimate(loop->extent, program_));
@@ -162,7 +187,7 @@ class Layouts {
       if (mentions_any(*weight, loop->var) &&
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
-    if (!channels) return;
+    if (!channels || has_odd_groups(*input, channels->var)) return;
     if (estimate(channels->extent, program_) >= 8) wishes_of_results(kernel, *nest->store, *input, channels->var, work);
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)

@@ -112,6 +112,17 @@ TEST_F(SchedulePasses, LayoutsKnowWeightsThatAreComputed) {
   EXPECT_TEXT(after(), "buffer twice f32[16, 8, 3, 3] strides [72, 9, 3, 1] temp");
 }
 
+// Weights that are an input: the window slides over the other one.
+TEST_F(SchedulePasses, LayoutsKnowWeightsThatTheUserGives) {
+  std::string text = replace_all(convolution, "constant named \"w\"", "input position 1");
+  text.insert(text.find("output buffer"), "input w = buffer w\n");
+  given(text);
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  EXPECT_TEXT(after(), "buffer c f32[1, 16, 6, 5] strides [480, 1, 80, 16] temp");
+  EXPECT_TEXT(after(), "load.f32 x_channels_last[0, r0, i2 + r1 - 1, i3 + r2 - 1]");
+  EXPECT_TEXT(after(), "load.f32 w[i1, r0, r1, r2]");
+}
+
 // Lines of the picture are taken at computed places, each twice: it is the same picture in another size.
 TEST_F(SchedulePasses, APictureOfComputedPlacesIsLaidOutAsTheOneItIsMadeOf) {
   std::string text = replace_all(convolution, "buffer y f32[1, 16, 6, 5] strides [480, 30, 5, 1] output",

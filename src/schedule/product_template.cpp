@@ -60,7 +60,9 @@ int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Ta
 // Of an element in memory. What is computed on the way from there counts as f32.
 double bytes_of_factor(const ContractionNest& nest, ValueId factor, bool left) {
   const FactorValue value = factor_value(nest, factor, left);
-  return value.load && is_narrow(value.dtype) ? 2 : 4;
+  return value.load && (is_narrow(value.dtype) || value.dtype == DType::f64)
+             ? static_cast<double>(dtype_bytes(value.dtype))
+             : 4;
 }
 
 // Rows that are points of one line have one address and no masks (loops/line_windows.h). Tiles that end where lines do
@@ -258,6 +260,8 @@ class Product : public Template {
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
     Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
                     at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    extents.registers = dtype_bytes(nest.innermost_sum().reduce_dtype) > 4 ? 2 : 1;
+    extents.columns_known = columns.is_constant();
     if (quads_) extents.terms = at_least_one(extents.terms / 4);  // of 4 bytes, as single ones
     if (!pairs_) {
       extents.row_element = bytes_of_factor(nest, kernel.contraction->left, true);
@@ -268,7 +272,8 @@ class Product : public Template {
     const Stmt* packed = packed_load(kernel, program);
     const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
     // With 32 registers 7 by 2 instead of 6 by 4 takes a tenth longer, whatever it is estimated to.
-    const double least = target.vector_registers >= 32 ? 20 : least_accumulators;
+    const double least =
+        (target.vector_registers >= 32 ? 20 : least_accumulators) / static_cast<double>(extents.registers);
     std::vector<Candidate> out;
     // One row reads its panels once, from memory: their number is that of the items, and all that counts.
     const bool one_row = rows.is_constant(1) && extents.columns >= static_cast<double>(vectors_of_row * target.lanes);
@@ -277,7 +282,7 @@ class Product : public Template {
       // Memory is what few rows wait for, and wider items are fewer.
       if (vectors > 4 && !one_row && from_memory_once(extents)) break;
       // Accumulators, the columns' vectors, and one for the row's element.
-      const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
+      const int64_t fit = (target.vector_registers / extents.registers - vectors - 1) / vectors;
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
         tile.pairs = pairs_ && !quads_;
@@ -293,10 +298,11 @@ class Product : public Template {
         spread(extents, target, nest, tile);
         tile.interleaved = share_rows;
         set_ahead(nest, packed, program, target, tile);
-        const bool edge = !columns.is_constant() || columns.value() % (vectors * target.lanes) != 0;
-        const auto r = static_cast<double>(high), v = static_cast<double>(vectors);
+        const int64_t edge = edge_vectors(columns, vectors, target.lanes);
+        const bool whole = !columns.is_constant() || columns.value() >= vectors * target.lanes;
+        const auto r = static_cast<double>(high), v = static_cast<double>(vectors), e = static_cast<double>(edge);
         // In steps: a few lines more or less are not worth rows that are computed for nothing.
-        const double code = std::floor((copy_code(r, v) + (edge ? copy_code(r, 1) : 0)) / code_step);
+        const double code = std::floor(((whole ? copy_code(r, v) : 0) + (edge > 0 ? copy_code(r, e) : 0)) / code_step);
         const RowGroups groups = row_groups(kernel, program, target, tile);
         const double far = groups.needed && groups.rows == 0 && part == 0 ? far_rows : 1;
         const double more = window ? beside_products(*window, tile, lines, target.lanes) : 0;
@@ -317,6 +323,8 @@ class Product : public Template {
   struct Extents {
     double rows, columns, terms, batch, part;
     double row_element = 4, column_element = 4;  // bytes
+    int64_t registers = 1;                       // that a vector of the sum's type takes
+    bool columns_known = false;                  // what is left over is one tile
     // Terms whose factors are at hand at a time, with tiles of this width.
     double together(double width) const { return part > 0 && std::fmod(columns, width) == 0 ? part : terms; }
   };
@@ -324,11 +332,12 @@ class Product : public Template {
   // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
   // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows. Now and then a load
   // comes late.
-  static double step(const Extents& extents, const Target& target, double high, double wide, bool from_memory) {
-    const double vector = target.lanes * extents.column_element, terms = extents.together(wide * target.lanes);
-    const double panel = terms * wide * vector;
+  static double step(const Extents& extents, const Target& target, double high, double vectors, bool from_memory) {
+    const double wide = vectors * static_cast<double>(extents.registers);
+    const double vector = target.lanes * extents.column_element, terms = extents.together(vectors * target.lanes);
+    const double panel = terms * vectors * vector;
     double moved = 0;
-    if (panel > target.near_cache / 2) moved += wide * vector;
+    if (panel > target.near_cache / 2) moved += vectors * vector;
     if (extents.rows * terms * extents.row_element > target.near_cache / 2) moved += high * extents.row_element;
     const double rate = from_memory || panel > target.second_cache * 0.7 ? target.memory_rate
                         : panel > target.page_reach                      ? target.far_rate
@@ -355,8 +364,10 @@ class Product : public Template {
                  left = std::ceil((extents.columns - whole * width) / target.lanes);
     const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
     const double tiles = std::ceil(extents.rows / r);
-    return whole * (extents.terms * steps(extents, target, r, v) + tiles * (start + 3 * r * v)) +
-           left * (extents.terms * steps(extents, target, r, 1) + tiles * (start + 3 * r));
+    const auto panel = [&](double vectors) {
+      return extents.terms * steps(extents, target, r, vectors) + tiles * (start + 3 * r * vectors);
+    };
+    return whole * panel(v) + (left == 0 ? 0 : extents.columns_known ? panel(left) : left * panel(1));
   }
 
   static bool is_much(const Extents& extents) {

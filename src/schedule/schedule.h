@@ -76,6 +76,10 @@ bool spread_groups(LoopProgram& program, const Target& target, Log& log);
 // Points of a transposed convolution that meet the same places of the window become a loop of their own.
 bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: windows over few channels that give few channels have their points in lanes, over a picture with zeros
+// around it (points_in_lanes.cpp).
+bool points_in_lanes(LoopProgram& program, const Target& target, Log& log);
+
 // For a CPU: the loop that only the weights of a window vary with becomes the innermost one, the columns of a product.
 bool order_columns(LoopProgram& program, const Target& target, Log& log);
 

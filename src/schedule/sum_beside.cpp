@@ -13,6 +13,7 @@
 // for each channel. An instance norm's groups are of one channel. Which part has what does not depend on threads.
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
+#include "schedule/contractions.h"
 #include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 
@@ -420,6 +421,17 @@ class SumsBeside : NewLoops {
   std::map<ValueId, BufferId> by_channel_;  // results that are stored for each channel
 };
 
+// A matrix product of f64 runs in tiles.
+bool is_product(const Kernel& kernel, const LoopProgram& program) {
+  bool found = false;
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    found |= stmt.loop && stmt.loop->reduce_dtype == DType::f64 && summed_product(*stmt.loop);
+  });
+  if (!found) return false;
+  Kernel copy = kernel.clone();
+  return recognise_contraction(copy, program).contraction.has_value();
+}
+
 bool visit(Block& block, LoopProgram& program, const Target& target, Log& log) {
   bool changed = false;
   for (size_t i = 0; i < block.size(); ++i) {
@@ -433,6 +445,7 @@ bool visit(Block& block, LoopProgram& program, const Target& target, Log& log) {
     }
     auto* kernel = std::get_if<Kernel>(&block[i].what);
     if (!kernel || kernel->schedule) continue;
+    if (is_product(*kernel, program)) continue;
     std::vector<Kernel> before = SumsBeside(program, *kernel, target).run();
     if (before.empty()) continue;
     changed = true;

@@ -17,6 +17,9 @@ constexpr int64_t few_channels = 8;     // summed over for each place of the win
 constexpr int64_t longest_window = 16;  // that is printed term by term
 constexpr int64_t enough_items = 12;
 constexpr int64_t least_line = 6;  // terms
+// That one accumulator adds up where all channels share the picture, as PyTorch's own kernels do: a window in three
+// dimensions over three colours has 441.
+constexpr int64_t most_shared_terms = 512;
 
 struct Window {
   std::vector<Loop*> around;  // parallel loops outside of the points
@@ -24,6 +27,7 @@ struct Window {
   std::vector<Loop*> sums;  // outermost first
   Stmt* picture = nullptr;  // the load that moves with the points
   bool own = false;         // each lane, or each few, has its own part of the picture
+  int64_t terms = 1;
   bool extremes() const { return sums.front()->reduce != ReduceOp::sum; }
 };
 
@@ -122,7 +126,8 @@ class Windows {
       window.sums.push_back(&loop);
       body = &loop.body;
     }
-    if (window.sums.empty() || terms > most_point_terms) return false;
+    if (window.sums.empty() || terms > (window.extremes() ? most_point_terms : most_shared_terms)) return false;
+    window.terms = terms;
     return window.extremes() || summed_product(*window.sums.back()) != nullptr;
   }
 
@@ -206,7 +211,7 @@ class Windows {
     if (std::none_of(product->args.begin(), product->args.end(), [&](ValueId v) { return is_picture(v, window); }))
       return false;
     // A window over many channels is a product's, whose rows are points: it has more to share than these.
-    if (window.own) return true;
+    if (window.own) return window.terms <= most_point_terms;
     // Instructions for matrices do more than the sharing, even if their terms are filled up with zeros.
     if (target_.matrix_tiles && buffer_of(*window.picture).dtype == DType::bf16) return false;
     if (has_pairs(window)) return false;

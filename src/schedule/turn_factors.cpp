@@ -1,6 +1,7 @@
 // A product of two values that the program computes may have its right factor the wrong way round: a times b
-// transposed, where b lies along the sum. Columns that are no neighbours run in no tile; each element would be a sum of
-// its own across lanes. A copy that has the columns side by side costs what a few rows of the product do.
+// transposed, where b lies along the sum; a convolution whose weights are computed. Columns that are no neighbours run
+// in no tile; each element would be a sum of its own across lanes. A copy that has the columns side by side costs what
+// a few rows of the product do.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
 #include "schedule/schedule.h"
@@ -31,20 +32,25 @@ class Turner {
  private:
   // The right factor's load, if it is all of the factor, and its columns are apart while its terms are neighbours.
   const Stmt* load_to_turn(const Kernel& kernel, const ContractionNest& nest) const {
-    if (nest.sums.size() != 1 || nest.columns.size() != 1 || nest.sums[0].right.size() != 1) return nullptr;
-    const Stmt* load = nest.sums[0].right[0];
-    if (load->kind != StmtKind::load || load->mask != no_value) return nullptr;
+    if (nest.columns.size() != 1) return nullptr;
+    std::vector<const Stmt*> right;
+    for (const ContractionNest::Sum& sum : nest.sums) right.insert(right.end(), sum.right.begin(), sum.right.end());
+    const Stmt* load = right.size() == 1 ? right[0] : nullptr;
+    if (!load || load->kind != StmtKind::load || load->mask != no_value) return nullptr;
     const BufferRole role = program_.buffers[static_cast<size_t>(load->buffer)].role;
-    const Loop &column = nest.innermost_column(), &term = nest.innermost_sum();
+    const Loop& column = nest.innermost_column();
     if ((role != BufferRole::temp && role != BufferRole::input) || !column.extent.is_constant() ||
-        !term.extent.is_constant() || column.extent.value() < target_.lanes)
+        column.extent.value() < target_.lanes)
       return nullptr;
+    for (const ContractionNest::Sum& sum : nest.sums)
+      if (!sum.stmt->loop->extent.is_constant()) return nullptr;
     const RangeEnv env = kernel_ranges(kernel, program_);
     const Expr address = address_of(*load, program_, env);
-    const auto across = affine_in(address, column.var), along = affine_in(address, term.var);
-    if (!across || !along || !across->coefficient.is_constant() || std::abs(across->coefficient.value()) < 2 ||
-        !along->coefficient.is_constant(1))
+    const auto across = affine_in(address, column.var), along = affine_in(address, nest.innermost_sum().var);
+    if (!across || !along || !across->coefficient.is_constant() || std::abs(across->coefficient.value()) < 2)
       return nullptr;
+    // Of one sum: b transposed. What else has its columns apart is read in other ways.
+    if (nest.sums.size() == 1 && !along->coefficient.is_constant(1)) return nullptr;
     std::set<std::string> symbols;
     for (const Expr& e : load->index) collect_symbols(e, symbols);
     return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Loop* row) { return symbols.contains(row->var); })
@@ -60,13 +66,13 @@ class Turner {
     const double rows = estimate(nest.row_count(), program_);
     const double products = rows * estimate(nest.term_count() * nest.innermost_column().extent, program_);
     if (rows < least_rows || products < least_products) return {};
-    // [batch…, terms, columns], of the batches that the factor has.
+    // [batch…, terms…, columns], of the batches that the factor has.
     std::set<std::string> symbols;
     for (const Expr& e : found->index) collect_symbols(e, symbols);
     std::vector<const Loop*> loops;
     for (const Loop* loop : nest.batch)
       if (symbols.contains(loop->var)) loops.push_back(loop);
-    loops.push_back(&nest.innermost_sum());
+    for (const ContractionNest::Sum& sum : nest.sums) loops.push_back(sum.stmt->loop.get());
     loops.push_back(&nest.innermost_column());
     const Buffer source = program_.buffers[static_cast<size_t>(found->buffer)];
     Buffer copied;

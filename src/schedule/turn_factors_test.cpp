@@ -77,6 +77,50 @@ TEST(TurnFactors, CopiesAFactorWhoseColumnsAreApart) {
   EXPECT_TRUE(use_templates(program, sixteen_lanes(), log));
 }
 
+// y[i, c] = sum over a, r of x[i + a, r] * w[c, r, a]: a convolution whose weights are an input.
+const char* const window_of_inputs = R"(loops window
+buffer x f32[42, 16] strides [16, 1] input position 0
+buffer w f32[20, 16, 3] strides [48, 3, 1] input position 1
+buffer y f32[40, 20] strides [20, 1] output position 0
+input x = buffer x
+input w = buffer w
+output buffer y
+init {
+}
+main {
+  kernel window ops [convolution] {
+    for i0 in [40] parallel {
+      for i1 in [20] parallel {
+        %0 = for r0 in [16] reduce sum.f32 {
+          %1 = for r1 in [3] reduce sum.f32 {
+            %2 = load.f32 x[i0 + r1, r0]
+            %3 = load.f32 w[i1, r0, r1]
+            %4 = mul.f32 %2, %3
+            yield %4
+          }
+          yield %1
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+
+TEST(TurnFactors, CopiesTheWeightsOfAWindow) {
+  LoopProgram program = parsed(window_of_inputs);
+  const std::vector<Datum> before = run_on_samples(program);
+  Log log;
+  find_contractions(program, log);
+  EXPECT_TRUE(turn_factors(program, sixteen_lanes(), log));
+  verify(program);
+  expect_all(print(program), {"buffer w_turned f32[3, 16, 20] strides [320, 20, 1] temp", "load.f32 w[i2, i1, i0]",
+                              "load.f32 w_turned[r1, r0, i1]"});
+  EXPECT_FALSE(turn_factors(program, sixteen_lanes(), log)) << "it is turned once";
+  EXPECT_TRUE(use_templates(program, sixteen_lanes(), log));
+  expect_near(run_on_samples(program), before, 1e-4);
+}
+
 TEST(TurnFactors, LeavesWhatACopyDoesNotPayFor) {
   Log log;
   for (const auto& [rows, terms] : {std::pair<int64_t, int64_t>{2, 4096}, {27, 8}}) {

@@ -6,6 +6,11 @@
 
 namespace kiln::codegen {
 using namespace loops;
+namespace {
+constexpr int64_t short_sum = 32;  // terms
+constexpr int little = 12;         // of what follows a sum, in additions
+constexpr size_t few_statements = 16;
+}  // namespace
 
 TilePrinter::TilePrinter(KernelPrinter& printer)
     : p_(printer),
@@ -15,6 +20,8 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       tile_(printer.kernel_.schedule->tile),
       rows_(printer.expr(rows_in_tiles(nest_, tile_))),
       width_(str(tile_.vectors * printer.lane_count_)),
+      from_whole_(tile_.rows_copy == no_buffer && !tile_.matrix && nest_.row_count().is_constant() &&
+                  nest_.row_count().value() >= tile_.rows),
       row_values_(static_cast<size_t>(tile_.rows)),
       parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr),
       narrow_(tile_.rows_wide != no_buffer ? narrow_rows(printer.kernel_, printer.program_) : nullptr) {}
@@ -172,24 +179,44 @@ void TilePrinter::print_item() {
 }
 
 void TilePrinter::print_columns(const std::function<void(int64_t, const std::string&)>& tile) {
+  const Expr& columns = columns_.extent;
+  const int64_t lanes = p_.lane_count_, width = tile_.vectors * lanes,
+                edge = edge_vectors(columns, tile_.vectors, lanes);
   p_.line("i64 column = n_begin;");
-  p_.open(str("for (; column + ", width_, " <= n_end; column += ", width_, ")"));
-  tile(tile_.vectors, "");
-  p_.close();
-  const bool exact = columns_.extent.is_constant() && columns_.extent.value() % (tile_.vectors * p_.lane_count_) == 0;
-  if (exact) return;
-  p_.open(str("for (; column < n_end; column += ", p_.lane_count_, ")"));
-  p_.line(str("const int left = (int)k_min((i64)", p_.lane_count_, ", n_end - column);"));
-  tile(1, "left");
+  if (!columns.is_constant() || columns.value() >= width) {
+    p_.open(str("for (; column + ", width_, " <= n_end; column += ", width_, ")"));
+    tile(tile_.vectors, "");
+    p_.close();
+  }
+  if (edge == 0) return;
+  if (columns.is_constant()) {
+    const int64_t left = columns.value() % lanes;
+    p_.open("if (column < n_end)");
+    if (left > 0) p_.line(str("const int left = ", left, ";"));
+    tile(edge, left > 0 ? "left" : "");
+  } else {
+    p_.open(str("for (; column < n_end; column += ", lanes, ")"));
+    p_.line(str("const int left = (int)k_min((i64)", lanes, ", n_end - column);"));
+    tile(1, "left");
+  }
   p_.close();
 }
 
-void TilePrinter::print_row_count() { p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);")); }
+// The last tile begins so early that all of its rows are there, if there are so many, and stores those from `first` on:
+// where rows are a number of bytes apart the compiler then needs the address of one of them only.
+void TilePrinter::print_row_count() {
+  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  if (from_whole_)
+    p_.line(str("const i64 m_from = k_min(m0, (i64)", rows_, " - ", tile_.rows, "), first = m0 - m_from;"));
+}
 
-// Rows beyond the last are computed again as the last one and not stored.
+// Of fewer rows those beyond the last are computed again as the last one and not stored.
 void TilePrinter::print_rows_of_tile() {
   for (int64_t r = 0; r < tile_.rows; ++r) {
-    decode_rows(r == 0 ? "m0" : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"), str("_", r));
+    decode_rows(from_whole_ ? str("m_from + ", r)
+                : r == 0    ? "m0"
+                            : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"),
+                str("_", r));
     Values& values = row_values_[static_cast<size_t>(r)];
     values.clear();
     for (const Loop* loop : nest_.rows) p_.env_.ranges[row(*loop, r)] = p_.env_.ranges[loop->var];
@@ -216,6 +243,11 @@ void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
   p_.close();
 }
 
+// In the loop over the rows that are stored.
+std::string TilePrinter::sum_of_row(int64_t vectors, const std::string& vector) const {
+  return str("tile[", from_whole_ ? "(r + first)" : "r", " * ", vectors, " + ", vector, "]");
+}
+
 // Between the parts of a sum: what a tile has so far, from where its results will be and back there.
 void TilePrinter::print_waiting(int64_t vectors, bool load) {
   const Stmt* place = place_of_sums(p_.kernel_, p_.program_);
@@ -225,7 +257,7 @@ void TilePrinter::print_waiting(int64_t vectors, bool load) {
   p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
   p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
   const std::string memory = str(p_.buffer_name(place->buffer, Access::write), " + ", p_.expr(p_.address(*place))),
-                    sum = str("tile[r * ", vectors, " + c]");
+                    sum = sum_of_row(vectors, "c");
   p_.line(load ? str(sum, " = k_load_f32(", memory, ");") : str("k_store_f32(", memory, ", ", sum, ");"));
   p_.close();
   p_.close();
@@ -242,7 +274,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
   for (int64_t v = 0; v < vectors; ++v) {
     p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
     p_.env_.ranges[column(v)] = p_.env_.ranges[columns_.var];
-    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    p_.lanes_ = KernelPrinter::Lanes{column(v), left_of(v, vectors, left), true};
     print_copy(needed_by_factors(columns_.body), {{columns_.var, Expr::symbol(column(v))}},
                copies.columns[static_cast<size_t>(v)]);
     p_.lanes_.reset();
@@ -264,7 +296,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
     print_waiting(vectors, true);
     p_.close();
   }
-  print_start_ahead(vectors);
+  print_start_ahead(vectors, left);
   print_before_sums(copies);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
@@ -366,9 +398,9 @@ const Stmt* TilePrinter::packed_load() const {
 }
 
 // Every tile of rows fetches a part of the next panel, as many lines as it has steps.
-void TilePrinter::print_start_ahead(int64_t vectors) {
+void TilePrinter::print_start_ahead(int64_t vectors, const std::string& left) {
   ahead_.clear();
-  const Stmt* load = tile_.ahead > 0 && vectors == tile_.vectors ? packed_load() : nullptr;
+  const Stmt* load = tile_.ahead > 0 && vectors == tile_.vectors && left.empty() ? packed_load() : nullptr;
   if (!load) return;
   constexpr int64_t line_bytes = 64;
   const int64_t step = line_bytes / dtype_bytes(p_.program_.buffers[static_cast<size_t>(load->buffer)].dtype);
@@ -393,13 +425,24 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
   ahead_ = p_.buffer_name(load->buffer, Access::read);
 }
 
+// Panels have zeros beside the last column, so all lanes may read them.
+bool TilePrinter::in_panels(const Stmts& right) const {
+  return std::all_of(right.begin(), right.end(), [&](const Stmt* stmt) {
+    if (stmt->kind != StmtKind::load) return stmt->kind == StmtKind::op || stmt->kind == StmtKind::constant;
+    const Buffer& from = p_.program_.buffers[static_cast<size_t>(stmt->buffer)];
+    return from.role == BufferRole::derived && stmt->mask == no_value && mentions(stmt->index.back(), columns_.var) &&
+           from.sizes.back().is_constant(tile_.vectors * p_.lane_count_);
+  });
+}
+
 void TilePrinter::print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies) {
   const ContractionNest::Sum& sum = nest_.sums[level];
+  const bool whole = in_panels(sum.right);
   print_copy(sum.shared, {}, copies.shared);
   for (int64_t v = 0; v < vectors; ++v) {
     Values& values = copies.columns[static_cast<size_t>(v)];
     values.insert(copies.shared.begin(), copies.shared.end());
-    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    p_.lanes_ = KernelPrinter::Lanes{column(v), whole ? "" : left_of(v, vectors, left), true};
     print_copy(sum.right, {{columns_.var, Expr::symbol(column(v))}}, values);
     p_.lanes_.reset();
   }
@@ -507,6 +550,10 @@ void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
 
 void TilePrinter::print_row_start() {
   p_.open("for (int r = 0; r < rows; ++r)");
+  print_row_statements();
+}
+
+void TilePrinter::print_row_statements() {
   decode_row_of_tile();
   for (const Loop* loop : nest_.rows)
     for (const Stmt& stmt : loop->body) {
@@ -515,12 +562,51 @@ void TilePrinter::print_row_start() {
     }
 }
 
+// Beside a short sum the way through memory, and a loop over rows, would show: a little that follows it is printed for
+// each row and vector, and takes sums from their registers.
+bool TilePrinter::follows_in_registers() const {
+  const Expr terms = nest_.term_count();
+  if (!terms.is_constant() || terms.value() > short_sum || parts_) return false;
+  int cost = 0;
+  for (const Stmt& stmt : columns_.body)
+    if (stmt.kind == StmtKind::op) cost += scalar_op_info(stmt.op).cost;
+  return cost <= little && columns_.body.size() <= few_statements;
+}
+
+void TilePrinter::print_epilogue_of_each(int64_t vectors, const std::string& left) {
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    if (from_whole_)
+      p_.open(r + 1 == tile_.rows ? "" : str("if (first <= ", r, ")"));
+    else
+      p_.open(r == 0 ? "" : str("if (", r, " < rows)"));
+    p_.line(str("const i64 r = ", r, from_whole_ ? " - first;" : ";"));
+    print_row_statements();
+    for (int64_t v = 0; v < vectors; ++v) {
+      p_.open("");
+      p_.line(str("const i64 ", columns_.var, " = column + ", v * p_.lane_count_, ";"));
+      print_epilogue_body(str("tile[", r * vectors + v, "]"), left_of(v, vectors, left));
+      p_.close();
+    }
+    p_.close();
+  }
+}
+
 void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
+  if (follows_in_registers()) return print_epilogue_of_each(vectors, left);
   print_row_start();
-  p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
-  p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
-  print_epilogue_body(str("tile[r * ", vectors, " + c]"), left);
-  p_.close();
+  const int64_t whole = left.empty() ? vectors : vectors - 1;
+  if (whole > 0) {
+    p_.open(str("for (int c = 0; c < ", whole, "; ++c)"));
+    p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+    print_epilogue_body(sum_of_row(vectors, "c"), "");
+    p_.close();
+  }
+  if (whole < vectors) {
+    p_.open("");
+    p_.line(str("const i64 ", columns_.var, " = column + ", whole * p_.lane_count_, ";"));
+    print_epilogue_body(sum_of_row(vectors, str(whole)), left);
+    p_.close();
+  }
   p_.close();
 }
 

@@ -30,6 +30,7 @@ class TilePrinter {
   virtual void print_item();
   virtual void print_row_count();
   virtual void print_rows_of_tile();
+  // `left`: how many columns the last vector of the tile has; "" for all.
   void print_columns(const std::function<void(int64_t vectors, const std::string& left)>& tile);
   void print_tile(int64_t vectors, const std::string& left);
   void print_products(int64_t vectors, const std::string& left);
@@ -45,14 +46,23 @@ class TilePrinter {
   int64_t terms_together() const { return tile_.quads ? 4 : 2; }  // of one instruction
   loops::Stmt of_row(const loops::Stmt& load, int64_t r, const Values& values) const;
   void print_waiting(int64_t vectors, bool load);
+  std::string sum_of_row(int64_t vectors, const std::string& vector) const;
+  // Only the last vector of a tile may have fewer columns than there are lanes.
+  static std::string left_of(int64_t v, int64_t vectors, const std::string& left) {
+    return v + 1 == vectors ? left : "";
+  }
+  bool in_panels(const Stmts& right) const;
+  bool follows_in_registers() const;
   void print_epilogue(int64_t vectors, const std::string& left);
+  void print_epilogue_of_each(int64_t vectors, const std::string& left);
   // For a vector of columns, whose sum is this; `left`: how many of them there are, "" for all.
   void print_epilogue_body(const std::string& sum, const std::string& left);
   // Lines of the panel that comes next, fetched while this one is worked on: so memory streams beside the arithmetic.
   const loops::Stmt* packed_load() const;
-  void print_start_ahead(int64_t vectors);
+  void print_start_ahead(int64_t vectors, const std::string& left);
   void print_row_part();
   void print_row_start();
+  void print_row_statements();
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
   virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
@@ -77,6 +87,7 @@ class TilePrinter {
   const loops::Loop &columns_, &sum_;
   const loops::Tile tile_;
   const std::string rows_, width_;  // as C++: how many rows there are, how wide a tile is
+  const bool from_whole_;           // every tile has all of its rows, the last one some that others have too
   std::vector<Values> row_values_;
   const loops::Loop* const parts_;                         // the sum that stands around the items; nullptr: none
   const loops::Stmt* const narrow_;                        // the load of rows that are widened; nullptr: none
