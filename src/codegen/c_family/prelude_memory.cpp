@@ -122,6 +122,31 @@ std::string every_second(const VectorType& t, bool masked) {
              "); }\n");
 }
 
+// Every second element, backwards: the same two vectors, from the last lane's element on.
+std::string every_second_back(const VectorType& t, bool masked) {
+  const std::string v = t.name();
+  const int last = t.lanes - 1;
+  std::string order, body, spread;
+  for (int i = 0; i < t.lanes; i++) {
+    const int from_low = 2 * (last - i);
+    order += str(", ", from_low < t.lanes ? from_low : from_low - last + t.lanes);
+  }
+  if (!masked) {
+    body = str("const ", v, " a = ld_", v, "(p - ", 2 * last, "), b = ld_", v, "(p - ", last, ");");
+  } else {
+    spread =
+        str("u32 e = k; e = (e & 0x5555u) << 1 | (e >> 1 & 0x5555u); e = (e & 0x3333u) << 2 | (e >> 2 & 0x3333u); "
+            "e = (e & 0xf0fu) << 4 | (e >> 4 & 0xf0fu); e = (e & 0xffu) << 8 | e >> 8; e = (e & 0xffffu) >> ",
+            16 - t.lanes,
+            "; e = (e | e << 8) & 0xff00ffu; e = (e | e << 4) & 0xf0f0f0fu; e = (e | e << 2) & 0x33333333u; "
+            "e = (e | e << 1) & 0x55555555u; ");
+    body = str("const ", v, " a = ldk_", v, "(p - ", 2 * last, ", e & ", (1u << t.lanes) - 1, "u), b = ldk_", v,
+               "(p - ", last, ", e >> ", last, " & ", (1u << t.lanes) - 1, "u);");
+  }
+  return str("  if (__builtin_constant_p(s) && s == -2) { ", spread, body, " return __builtin_shufflevector(a, b", order,
+             "); }\n");
+}
+
 // From the last to the first (a flip): a vector whose last lane is the first element, turned round.
 std::string backwards(const VectorType& t, bool masked) {
   const std::string v = t.name();
@@ -147,7 +172,7 @@ std::string scattered_load(const VectorType& t, bool indexed, bool masked, const
   if (!context.is_pair(e, t.lanes)) {
     std::string lane = indexed ? "p[j[#]]" : "p[# * s]";
     if (masked) lane = str("k >> # & 1 ? ", lane, " : (", e.name, ")0");
-    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + backwards(t, masked);
+    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + every_second_back(t, masked) + backwards(t, masked);
     return str(head, "  return ", t.name(), "{", repeat_lanes(t.lanes, lane), "};\n}\n");
   }
   head += "  return ";
@@ -384,6 +409,28 @@ std::string transpose_text(const PieceContext& context) {
   return out + "}\n";
 }
 
+// Elements of a and b by turns, of the first n lanes: from the first lane on, or back: p is then where the first lane's
+// element of a goes, and each further lane's are in front of those of the lane before it.
+std::string interleaved_store_text(bool back, const PieceContext& context) {
+  const Element& f32 = *find_element("f32");
+  const int lanes = context.lanes;
+  const std::string v = type_name(f32, lanes);
+  std::string halves[2];
+  for (int i = 0; i < 2 * lanes; i++) {
+    const int lane = back ? lanes - 1 - i / 2 : i / 2;
+    halves[i / lanes] += str(", ", lane + (i % 2) * lanes);
+  }
+  const std::string all = str("((1ul << ", 2 * lanes, ") - 1)");
+  return str("K_FN void k_interleave_", back ? "back_" : "", "f32(f32* p, ", v, " a, ", v, " b, int n) {\n",
+             back ? str("  p -= ", 2 * (lanes - 1), ";\n") : "", "  const ", v,
+             " low = __builtin_shufflevector(a, b", halves[0], "), high = __builtin_shufflevector(a, b", halves[1],
+             ");\n  if (n == ", lanes, ") {\n    st_", v, "(p, low); st_", v, "(p + ", lanes,
+             ", high);\n    return;\n  }\n  const unsigned long k = ",
+             back ? str(all, " & ~0ul << 2 * (", lanes, " - n)") : "(1ul << 2 * n) - 1", ";\n  stk_", v,
+             "(p, low, (unsigned)(k & ", (1ul << lanes) - 1, "ul)); stk_", v, "(p + ", lanes,
+             ", high, (unsigned)(k >> ", lanes, "));\n}\n");
+}
+
 }  // namespace
 
 std::optional<std::string> memory_piece(std::string_view name, const PieceContext& context) {
@@ -408,6 +455,8 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
                "); }\n#else\nK_FN void k_free_registers() {}\n#endif\n");
   }
   if (name == "k_transpose_f32") return transpose_text(context);
+  if (name == "k_interleave_f32" || name == "k_interleave_back_f32")
+    return interleaved_store_text(name == "k_interleave_back_f32", context);
   if (name == "byte_to_vmask") {
     std::string bytes = type_name(*find_element("u8"), context.lanes),
                 mask = type_name(context.mask_element(), context.lanes);
