@@ -10,7 +10,7 @@ using loops::ValueId;
 
 namespace {
 
-constexpr int64_t longest_codelet = 36, largest_prime = 31;
+constexpr int64_t longest_codelet = 64, largest_prime = 31;
 
 // The first of two factors; n itself where it is prime.
 int64_t first_factor(int64_t n) {

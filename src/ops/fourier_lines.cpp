@@ -21,6 +21,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "loops/estimate.h"
 #include "ops/elementwise.h"
 #include "ops/fourier_codelets.h"
 #include "ops/lower_call.h"
@@ -33,7 +34,9 @@ using loops::ValueId;
 
 namespace {
 
-constexpr int64_t longest_line = 1 << 14, beside = 16;  // elements; neighbours beside a line that go together
+constexpr int64_t longest_line = 1 << 14, longest_stage = 36;  // elements
+constexpr int64_t beside = 16;                                  // neighbours beside a line that go together
+constexpr double many_lines = 12;                               // that fill a vector, about
 constexpr double vector_lanes = 16;                // for weighing alone
 
 using Index = std::vector<Expr>;
@@ -70,11 +73,13 @@ double cost_of(const List& stages, Spectrum kind, bool along) {
   return cost;
 }
 
+bool takes_stage(int64_t n) { return n <= longest_stage && Codelet::takes(n); }
+
 // The stages of the least cost; empty: there are none.
-List stages_of(int64_t n, Spectrum kind, bool along) {
+List stages_of(int64_t n, Spectrum kind, bool along, double lines) {
   if (n < 1 || n > longest_line) return {};
-  // Lines beside one another fill the lanes of short ones.
-  if (Codelet::takes(n) && (along || n <= 16)) return {n};
+  // Many lines fill the lanes of short ones better than these themselves do.
+  if (Codelet::takes(n) && (along ? takes_stage(n) || lines >= many_lines : n <= 16)) return {n};
   List best;
   double least = 0;
   const auto weigh = [&](const List& stages) {
@@ -84,13 +89,13 @@ List stages_of(int64_t n, Spectrum kind, bool along) {
     const double cost = cost_of(stages, kind == Spectrum::to_real && stages.size() > 2 ? Spectrum::complex : kind, along);
     if (best.empty() || cost < least) best = stages, least = cost;
   };
-  if (Codelet::takes(n)) weigh({n});
+  if (takes_stage(n)) weigh({n});
   for (int64_t a = 2; a < n; ++a) {
-    if (n % a != 0 || !Codelet::takes(a)) continue;
+    if (n % a != 0 || !takes_stage(a)) continue;
     const int64_t rest = n / a;
-    if (Codelet::takes(rest)) weigh({a, rest});
+    if (takes_stage(rest)) weigh({a, rest});
     for (int64_t b = 2; b < rest; ++b)
-      if (rest % b == 0 && Codelet::takes(b) && Codelet::takes(rest / b)) weigh({a, b, rest / b});
+      if (rest % b == 0 && takes_stage(b) && takes_stage(rest / b)) weigh({a, b, rest / b});
   }
   return best;
 }
@@ -152,7 +157,7 @@ class Lines {
         dim_(static_cast<size_t>(call.constant_integer("dim"))),
         rank_(buffer(in_).tensor_sizes().size()) {
     find_lanes();
-    stages_ = stages_of(n_, kind_, !beside_ || turns_);
+    stages_ = stages_of(n_, kind_, !beside_ || turns_, count_lines());
     KILN_CHECK(!stages_.empty(), str("a transform of ", n_, " elements as loops"));
     if (kind_ == Spectrum::to_real && stages_.size() > 2) mirrored_ = true;
   }
@@ -178,6 +183,13 @@ class Lines {
 
  private:
   const loops::Buffer& buffer(BufferId id) const { return call_.program().buffers[static_cast<size_t>(id)]; }
+
+  // How many there are, about, where that is not known.
+  double count_lines() const {
+    double lines = 1;
+    for (const Expr& size : buffer(in_).tensor_sizes()) lines *= std::max(1.0, loops::estimate(size, call_.program()));
+    return lines / std::max(1.0, loops::estimate(buffer(in_).tensor_sizes()[dim_], call_.program()));
+  }
 
   // Lanes run along what is innermost in memory.
   void find_lanes() {
@@ -438,7 +450,8 @@ std::vector<bool> innermost_of(const OpCall& call, size_t rank) {
 int64_t line_length(const OpCall& call) {
   const Sizes& sizes = call.tensor("self")->type.sizes;
   const Expr& n = sizes.at(static_cast<size_t>(call.constant_integer("dim")));
-  KILN_CHECK(n.is_constant(), "a line of a length that is not known");
+  if (!n.is_constant())
+    fail_unsupported("K0202", str(call.schema().name, " needs a length that is known when compiling"), call.where());
   return n.value();
 }
 
@@ -545,7 +558,7 @@ void add_line_to_real(Registry& r) {
 bool takes_fourier_line(int64_t n) {
   for (Spectrum kind : {Spectrum::complex, Spectrum::half, Spectrum::to_real})
     for (bool along : {false, true})
-      if (stages_of(n, kind, along).empty()) return false;
+      if (stages_of(n, kind, along, 1).empty()) return false;
   return true;
 }
 

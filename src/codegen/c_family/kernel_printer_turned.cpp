@@ -63,7 +63,7 @@ void KernelPrinter::find_turned(const Body& body) {
     const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt.buffer)];
     // What is written between two loads, or read between two stores, keeps them apart.
     close(stmt.kind == StmtKind::store ? StmtKind::load : StmtKind::store, stmt.buffer);
-    if (buffer.dtype != DType::f32 || stmt.mode != StoreMode::plain || stmt.mask != no_value) continue;
+    if ((buffer.dtype != DType::f32 && buffer.dtype != DType::f64) || stmt.mode != StoreMode::plain || stmt.mask != no_value) continue;
     const Expr where = address(stmt);
     const auto affine = lane_affine(where);
     if (!affine || !affine->coefficient.is_constant()) continue;
@@ -96,16 +96,17 @@ bool KernelPrinter::print_turned(const Stmt& stmt) {
 void KernelPrinter::print_turned_load(const Stmt& stmt) {
   const auto [at, place] = turned_.at(&stmt);
   Turned& group = turned_groups_[at];
+  const DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
   if (group.name.empty()) {
     group.name = str("turned", turned_count_++);
     const std::string all = lanes_->left.empty() ? str(lane_count_) : lanes_->left;
-    line(str(vector_type(DType::f32), " ", group.name, "[", lane_count_, "]", lanes_->left.empty() ? ";" : " = {};"));
+    line(str(vector_type(dtype), " ", group.name, "[", lane_count_, "]", lanes_->left.empty() ? ";" : " = {};"));
     const std::string p = str(buffer_name(stmt.buffer, Access::read), " + ", expr(address(*group.members[0])), " + t * ",
                               group.apart);
     const auto count = static_cast<int64_t>(group.members.size());
     line(str("for (i64 t = 0; t < ", all, "; ++t) ", group.name, "[t] = ",
-             SimdDialect::load(DType::f32, p, {"", count == lane_count_ ? "" : str(count), ""}), ";"));
-    line(str("k_transpose_f32(", group.name, ");"));
+             SimdDialect::load(dtype, p, {"", count == lane_count_ ? "" : str(count), ""}), ";"));
+    line(str("k_transpose_", c_type(dtype), "(", group.name, ");"));
   }
   define(stmt.results[0], str(group.name, "[", place, "]"), true);
 }
@@ -114,28 +115,29 @@ void KernelPrinter::print_turned_load(const Stmt& stmt) {
 void KernelPrinter::print_turned_store(const Stmt& stmt) {
   const auto [at, place] = turned_.at(&stmt);
   Turned& group = turned_groups_[at];
+  const DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
   const std::string buffer = buffer_name(stmt.buffer, Access::write);
   const std::string all = lanes_->left.empty() ? str(lane_count_) : lanes_->left;
   if (std::abs(group.apart) == 2) {
     if (&stmt != group.last) return;
-    line(str(group.apart > 0 ? "k_interleave_f32(" : "k_interleave_back_f32(", buffer, " + ",
+    line(str(group.apart > 0 ? "k_interleave_" : "k_interleave_back_", c_type(dtype), "(", buffer, " + ",
              expr(address(*group.members[0])), ", ", vector(group.members[0]->args[0]), ", ",
              vector(group.members[1]->args[0]), ", ", all, ");"));
     return;
   }
   if (group.name.empty()) {
     group.name = str("turned", turned_count_++);
-    line(str(vector_type(DType::f32), " ", group.name, "[", lane_count_, "];"));
+    line(str(vector_type(dtype), " ", group.name, "[", lane_count_, "];"));
     for (size_t i = group.members.size(); i < static_cast<size_t>(lane_count_); ++i)
-      line(str(group.name, "[", i, "] = k_splat_f32(0.0f);"));
+      line(str(group.name, "[", i, "] = k_splat_", c_type(dtype), "(0);"));
   }
   line(str(group.name, "[", place, "] = ", vector(stmt.args[0]), ";"));
   if (&stmt != group.last) return;
   const auto count = static_cast<int64_t>(group.members.size());
-  line(str("k_transpose_f32(", group.name, ");"));
+  line(str("k_transpose_", c_type(dtype), "(", group.name, ");"));
   const std::string p = str(buffer, " + ", expr(address(*group.members[0])), " + t * ", group.apart);
   line(str("for (i64 t = 0; t < ", all, "; ++t) ",
-           SimdDialect::store(DType::f32, p, str(group.name, "[t]"), {"", count == lane_count_ ? "" : str(count), ""})));
+           SimdDialect::store(dtype, p, str(group.name, "[t]"), {"", count == lane_count_ ? "" : str(count), ""})));
 }
 
 }  // namespace kiln::codegen
