@@ -73,13 +73,20 @@ double cost_of(const List& stages, Spectrum kind, bool along) {
   return cost;
 }
 
-bool takes_stage(int64_t n) { return n <= longest_stage && Codelet::takes(n); }
+// What may be written out at once: of f64, whose vectors are pairs of registers, a C++ compiler keeps no more than this
+// many values in them.
+constexpr double most_of_f64 = 220;
 
-// The stages of the least cost; empty: there are none.
-List stages_of(int64_t n, Spectrum kind, bool along, double lines) {
-  if (n < 1 || n > longest_line) return {};
+// The stages of the least cost, of short ones; empty: there are none.
+List stages_within(int64_t n, Spectrum kind, bool along, double lines, double most) {
+  const auto takes = [&](int64_t stage, bool halved) {
+    return Codelet::takes(stage) && Codelet::cost(stage) * (halved ? 0.5 : 1) <= most;
+  };
+  const bool halves = kind != Spectrum::complex;
+  const auto takes_stage = [&](int64_t stage) { return stage <= longest_stage && takes(stage, false); };
+  const auto takes_first = [&](int64_t stage) { return stage <= longest_stage && takes(stage, halves); };
   // Many lines fill the lanes of short ones better than these themselves do.
-  if (Codelet::takes(n) && (along ? takes_stage(n) || lines >= many_lines : n <= 16)) return {n};
+  if (takes(n, halves) && (along ? takes_first(n) || lines >= many_lines : n <= 16)) return {n};
   List best;
   double least = 0;
   const auto weigh = [&](const List& stages) {
@@ -89,15 +96,22 @@ List stages_of(int64_t n, Spectrum kind, bool along, double lines) {
     const double cost = cost_of(stages, kind == Spectrum::to_real && stages.size() > 2 ? Spectrum::complex : kind, along);
     if (best.empty() || cost < least) best = stages, least = cost;
   };
-  if (takes_stage(n)) weigh({n});
+  if (takes_first(n)) weigh({n});
   for (int64_t a = 2; a < n; ++a) {
-    if (n % a != 0 || !takes_stage(a)) continue;
+    if (n % a != 0 || !takes_first(a)) continue;
     const int64_t rest = n / a;
     if (takes_stage(rest)) weigh({a, rest});
     for (int64_t b = 2; b < rest; ++b)
       if (rest % b == 0 && takes_stage(b) && takes_stage(rest / b)) weigh({a, b, rest / b});
   }
   return best;
+}
+
+List stages_of(int64_t n, Spectrum kind, bool along, double lines, DType dtype) {
+  if (n < 1 || n > longest_line) return {};
+  constexpr double any = 1e9;
+  const List best = stages_within(n, kind, along, lines, dtype == DType::f64 ? most_of_f64 : any);
+  return best.empty() ? stages_within(n, kind, along, lines, any) : best;
 }
 
 // ---- Tables of roots
@@ -157,7 +171,7 @@ class Lines {
         dim_(static_cast<size_t>(call.constant_integer("dim"))),
         rank_(buffer(in_).tensor_sizes().size()) {
     find_lanes();
-    stages_ = stages_of(n_, kind_, !beside_ || turns_, count_lines());
+    stages_ = stages_of(n_, kind_, !beside_ || turns_, count_lines(), dtype_);
     KILN_CHECK(!stages_.empty(), str("a transform of ", n_, " elements as loops"));
     if (kind_ == Spectrum::to_real && stages_.size() > 2) mirrored_ = true;
   }
@@ -558,7 +572,7 @@ void add_line_to_real(Registry& r) {
 bool takes_fourier_line(int64_t n) {
   for (Spectrum kind : {Spectrum::complex, Spectrum::half, Spectrum::to_real})
     for (bool along : {false, true})
-      if (stages_of(n, kind, along, 1).empty()) return false;
+      if (stages_of(n, kind, along, 1, DType::f32).empty()) return false;
   return true;
 }
 
