@@ -27,6 +27,8 @@ bool StepInterpreter::run(const kiln_step& step) {
   if (!found) return false;
   const loops::KernelCode& code = code_of(*found);
   std::vector<loops::BufferView> views;
+  std::vector<std::vector<int64_t>> parts;  // sizes and strides of what is seen as the parts of complex numbers
+  parts.reserve(2 * code.buffers.size());
   for (loops::BufferId id : code.buffers) {
     const std::string& name = program_.buffers[static_cast<size_t>(id)].name;
     const kiln_step_arg* arg = nullptr;
@@ -37,7 +39,17 @@ bool StepInterpreter::run(const kiln_step& step) {
                 str("kernel ", step.name, " uses the buffer ", name, " in the loops of the debug section, but ",
                     "its step has no such argument: the debug section belongs to another package"));
     const DLTensor& tensor = arg->tensor;
-    views.push_back({static_cast<std::byte*>(tensor.data) + tensor.byte_offset, tensor.shape, tensor.strides});
+    std::byte* const data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+    if (!program_.buffers[static_cast<size_t>(id)].complex) {
+      views.push_back({data, tensor.shape, tensor.strides});
+      continue;
+    }
+    std::vector<int64_t>& sizes = parts.emplace_back(tensor.shape, tensor.shape + tensor.ndim);
+    sizes.push_back(2);
+    std::vector<int64_t>& strides = parts.emplace_back(tensor.strides, tensor.strides + tensor.ndim);
+    for (int64_t& stride : strides) stride *= 2;
+    strides.push_back(1);
+    views.push_back({data, sizes.data(), strides.data()});
   }
   SymbolValues symbols;
   for (size_t i = 0; i < step.symbol_count; ++i) symbols[step.symbol_names[i]] = step.symbol_values[i];

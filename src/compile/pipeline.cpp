@@ -206,6 +206,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        [](PassInput& in) { return loops::collapse_loops(in.loops, in.target, in.log); }},
       {"bind_axes", PassStage::schedule, "needs the final loops",
        [](PassInput& in) { return loops::bind_axes(in.loops, in.target, in.log); }},
+      {"use_scratch", PassStage::schedule, "for a CPU only; when it is known what an item runs",
+       [](PassInput& in) { return loops::use_scratch(in.loops, in.target, in.log); }},
       {"widen_sums", PassStage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
        loop_pass<loops::widen_sums>},
       {"order_sums", PassStage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},

@@ -148,8 +148,8 @@ std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTen
                                         const SymbolValues& symbols) {
   std::vector<int64_t> sizes, strides;
   try {
-    for (const Expr& e : buffer.sizes) sizes.push_back(evaluate(e, symbols));
-    for (const Expr& e : buffer.strides) strides.push_back(evaluate(e, symbols));
+    for (const Expr& e : buffer.tensor_sizes()) sizes.push_back(evaluate(e, symbols));
+    for (const Expr& e : buffer.tensor_strides()) strides.push_back(evaluate(e, symbols));
   } catch (const Error&) {
     return std::nullopt;  // a symbol that has no value at this step
   }

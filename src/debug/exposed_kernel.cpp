@@ -304,11 +304,11 @@ Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const 
 
 void run_loops(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols, Memory& memory) {
   const loops::KernelCode compact(code.kernel(), code.program);
+  std::vector<Tensor> seen;
+  for (loops::BufferId id : compact.buffers)
+    seen.push_back(loops::parts_seen(memory.of(code.program.buffers[static_cast<size_t>(id)].name)));
   std::vector<loops::BufferView> views;
-  for (loops::BufferId id : compact.buffers) {
-    Tensor& tensor = memory.of(code.program.buffers[static_cast<size_t>(id)].name);
-    views.push_back({tensor.data(), tensor.sizes.data(), tensor.strides.data()});
-  }
+  for (Tensor& tensor : seen) views.push_back({tensor.data(), tensor.sizes.data(), tensor.strides.data()});
   loops::run_kernel(compact, views, symbols, request.step.seed);
 }
 

@@ -117,8 +117,8 @@ void PackageDebug::read_constants(const std::string& path) {
     for (const format::Constant& constant : plan_.constants) {
       if (constant.name != buffer.constant) continue;
       Tensor tensor;
-      tensor.dtype = buffer.dtype;
-      tensor.sizes = fixed(buffer.sizes), tensor.strides = fixed(buffer.strides);
+      tensor.dtype = buffer.tensor_dtype();
+      tensor.sizes = fixed(buffer.tensor_sizes()), tensor.strides = fixed(buffer.tensor_strides());
       if (constant.packed_in != format::none) {
         PackageOptions options;
         options.ignore_environment = true;

@@ -9,9 +9,9 @@ namespace {
 
 TensorType type_of(const loops::Buffer& buffer) {
   TensorType type;
-  type.dtype = buffer.dtype;
-  type.sizes = buffer.sizes;
-  type.strides = buffer.strides;
+  type.dtype = buffer.tensor_dtype();
+  type.sizes = buffer.tensor_sizes();
+  type.strides = buffer.tensor_strides();
   return type;
 }
 

@@ -74,8 +74,8 @@ class ComplexSplitter {
  private:
   void visit(Node& node) {
     bool complex = is_complex_node(node);
-    bool keeps = !node.op || node.op->kind != OpKind::plain || !node.op->library.empty();
     const ComplexRule rule = node.op ? node.op->facts.complex.rule : ComplexRule::native;
+    bool keeps = !node.op || node.op->kind != OpKind::plain || !node.op->library.empty() || rule == ComplexRule::native;
     // nonzero has a library kernel, but none for complex numbers.
     if (!complex || (keeps && rule != ComplexRule::truth)) {
       for (auto& named : node.args) named.arg = whole(named.arg);

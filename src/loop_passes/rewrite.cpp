@@ -257,6 +257,9 @@ std::set<BufferId> pinned_buffers(const LoopProgram& program) {
     if (!std::holds_alternative<Kernel>(item.what)) pin(item);
   for (const auto& output : program.outputs)
     if (const auto* id = std::get_if<BufferId>(&output.what)) out.insert(*id);
+  // The parts of a complex number are neighbours.
+  for (size_t b = 0; b < program.buffers.size(); ++b)
+    if (program.buffers[b].complex) out.insert(static_cast<BufferId>(b));
   return out;
 }
 

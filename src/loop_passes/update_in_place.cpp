@@ -6,7 +6,7 @@ namespace kiln::loops {
 namespace {
 
 bool same_layout(const Buffer& a, const Buffer& b) {
-  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides;
+  return a.dtype == b.dtype && a.complex == b.complex && a.sizes == b.sizes && a.strides == b.strides;
 }
 
 // Every access to `b` in this kernel is at the very index (over the same loop variables) at which it stores to `to`:

@@ -130,9 +130,9 @@ class LoopInterpreter::Impl : public RunState {
     if (found == constants.end() || !found->second.defined())
       fail_user("K0601", str("no values were given for the constant ", b.constant));
     const Tensor& tensor = found->second;
-    if (tensor.dtype != b.dtype || tensor.sizes != values(b.sizes))
+    if (tensor.dtype != b.tensor_dtype() || tensor.sizes != values(b.tensor_sizes()))
       fail_user("K0604", str("the constant ", b.constant, " is ", tensor_type_text(tensor), " but the program needs ",
-                             dtype_name(b.dtype), sizes_text(values(b.sizes))));
+                             dtype_name(b.tensor_dtype()), sizes_text(values(b.tensor_sizes()))));
     memory_[i] = b.mutated ? writable_copy(tensor) : tensor;
   }
 
@@ -181,8 +181,8 @@ class LoopInterpreter::Impl : public RunState {
       KILN_CHECK(tensor.defined(), str("buffer ", b.name, " is not bound"));
       return;
     }
-    std::vector<int64_t> sizes = values(b.sizes), strides = values(b.strides);
-    int64_t offset = evaluate(b.offset, symbols_);
+    std::vector<int64_t> sizes = values(b.tensor_sizes()), strides = values(b.tensor_strides());
+    int64_t offset = evaluate(b.tensor_offset(), symbols_);
     if (tensor.defined() && tensor.sizes == sizes && tensor.strides == strides && tensor.offset == offset) return;
     auto negative = [](int64_t v) { return v < 0; };
     if (offset < 0 || std::any_of(sizes.begin(), sizes.end(), negative) ||
@@ -190,8 +190,8 @@ class LoopInterpreter::Impl : public RunState {
       fail_user("K0605",
                 str("buffer ", b.name, " would have sizes ", sizes_text(sizes), " and strides ", sizes_text(strides)));
     Tensor made;
-    made.dtype = b.dtype;
-    int64_t bytes = storage_bytes_needed(b.dtype, sizes, strides, offset);
+    made.dtype = b.tensor_dtype();
+    int64_t bytes = storage_bytes_needed(made.dtype, sizes, strides, offset);
     made.storage = Storage::allocate(bytes);
     if (bytes > 0) std::memset(made.storage->data, 0xff, static_cast<size_t>(bytes));
     made.sizes = std::move(sizes);
@@ -226,12 +226,13 @@ class LoopInterpreter::Impl : public RunState {
   void execute(const Kernel& kernel) {
     auto& code = kernels_[&kernel];
     if (!code) code = std::make_unique<KernelCode>(kernel, program_);
-    std::vector<BufferView> views;
+    std::vector<Tensor> seen;
     for (BufferId id : code->buffers) {
       ensure(id);
-      const Tensor& t = memory_[static_cast<size_t>(id)];
-      views.push_back({t.data(), t.sizes.data(), t.strides.data()});
+      seen.push_back(parts_seen(memory_[static_cast<size_t>(id)]));
     }
+    std::vector<BufferView> views;
+    for (const Tensor& t : seen) views.push_back({t.data(), t.sizes.data(), t.strides.data()});
     try {
       run_kernel(*code, views, symbols_, options_.seed + runs_ * 0x632BE59BD9B4E019ull + loop_seed_);
     } catch (Error& error) {
@@ -261,10 +262,11 @@ class LoopInterpreter::Impl : public RunState {
 
   void define_symbols(const Call& call, const Buffer& b, const Tensor& result) {
     KILN_CHECK(result.defined(), str(call.name, " gave no result for ", b.name));
-    if (result.sizes.size() != b.sizes.size()) wrong_result(call, b, result);
-    for (size_t d = 0; d < b.sizes.size(); ++d)
+    const std::vector<Expr> sizes = b.tensor_sizes();
+    if (result.sizes.size() != sizes.size()) wrong_result(call, b, result);
+    for (size_t d = 0; d < sizes.size(); ++d)
       for (const std::string& symbol : call.defines) {
-        auto affine = affine_in(b.sizes[d], symbol);
+        auto affine = affine_in(sizes[d], symbol);
         if (!affine || affine->coefficient.is_constant(0)) continue;
         SymbolValues known = symbols_;
         known.erase(symbol);
@@ -281,15 +283,16 @@ class LoopInterpreter::Impl : public RunState {
   }
 
   void store_result(const Call& call, BufferId id, const Tensor& result) {
-    if (result.dtype != info(id).dtype || result.sizes != values(info(id).sizes)) wrong_result(call, info(id), result);
+    if (result.dtype != info(id).tensor_dtype() || result.sizes != values(info(id).tensor_sizes()))
+      wrong_result(call, info(id), result);
     ensure(id);
     if (memory_[static_cast<size_t>(id)].storage != result.storage) copy_into(result, memory_[static_cast<size_t>(id)]);
   }
 
   [[noreturn]] void wrong_result(const Call& call, const Buffer& b, const Tensor& result) const {
     fail_user("K0333",
-              str(call.target, " gave ", tensor_type_text(result), " for ", b.name, ", which is ", dtype_name(b.dtype),
-                  "[", shape_text(b.sizes), "]"),
+              str(call.target, " gave ", tensor_type_text(result), " for ", b.name, ", which is ",
+                  dtype_name(b.tensor_dtype()), "[", shape_text(b.tensor_sizes()), "]"),
               where_of(call.origins));
   }
 

@@ -171,6 +171,46 @@ static bool dense(const Buffer& buffer) {
   return true;
 }
 
+DType Buffer::tensor_dtype() const { return complex ? complex_of(dtype) : dtype; }
+
+std::vector<Expr> Buffer::tensor_sizes() const {
+  return complex ? std::vector<Expr>(sizes.begin(), sizes.end() - 1) : sizes;
+}
+
+std::vector<Expr> Buffer::tensor_strides() const {
+  if (!complex) return strides;
+  std::vector<Expr> out;
+  for (size_t d = 0; d + 1 < strides.size(); ++d) out.push_back(floordiv(strides[d], Expr(2)));
+  return out;
+}
+
+Expr Buffer::tensor_offset() const { return complex ? floordiv(offset, Expr(2)) : offset; }
+
+Buffer buffer_of_tensor(std::string name, DType dtype, const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                        BufferRole role) {
+  Buffer made;
+  made.name = std::move(name);
+  made.role = role;
+  made.dtype = dtype, made.sizes = sizes, made.strides = strides;
+  made.complex = is_complex(dtype);
+  if (!made.complex) return made;
+  made.dtype = complex_part(dtype);
+  for (Expr& stride : made.strides) stride = stride * Expr(2);
+  made.sizes.emplace_back(2);
+  made.strides.emplace_back(1);
+  return made;
+}
+
+Tensor parts_seen(Tensor tensor) {
+  if (!is_complex(tensor.dtype)) return tensor;
+  tensor.dtype = complex_part(tensor.dtype);
+  for (int64_t& stride : tensor.strides) stride *= 2;
+  tensor.offset *= 2;
+  tensor.sizes.push_back(2);
+  tensor.strides.push_back(1);
+  return tensor;
+}
+
 Expr buffer_bytes(const Buffer& buffer) {
   const Expr element = dtype_bytes(buffer.dtype);
   if (buffer.offset.is_constant(0) && dense(buffer)) return product(buffer.sizes) * element;

@@ -67,7 +67,21 @@ struct Buffer {
   int position = -1;     // input, output: its place in the flat list
   std::string constant;  // constant: its fully qualified name
   bool mutated = false;  // input, constant: written by the program
+  // Its memory is that of a tensor of complex numbers, which others see. Here it holds their parts: the last dimension,
+  // of 2, is real and imaginary part.
+  bool complex = false;
+
+  // The tensor that everybody else sees.
+  DType tensor_dtype() const;
+  std::vector<Expr> tensor_sizes() const;
+  std::vector<Expr> tensor_strides() const;
+  Expr tensor_offset() const;
 };
+// The buffer of a tensor of this type.
+Buffer buffer_of_tensor(std::string name, DType dtype, const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
+                        BufferRole role);
+// A tensor as a kernel sees it: complex numbers as their parts, in the same memory.
+Tensor parts_seen(Tensor tensor);
 
 // Reductions to one or more accumulators. docs/semantics.md has identity, update and combine of each.
 enum class ReduceOp : uint8_t {

@@ -103,6 +103,7 @@ void Parser::buffer(Cursor& line) {
   if (line.accept("position")) made.position = static_cast<int>(line.integer(0, INT32_MAX));
   if (line.accept("named")) made.constant = line.quoted();
   made.mutated = line.accept("mutated");
+  made.complex = line.accept("complex");
   if (!buffers_.emplace(made.name, static_cast<BufferId>(program_.buffers.size())).second)
     line.fail("a buffer is declared twice");
   program_.buffers.push_back(std::move(made));

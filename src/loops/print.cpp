@@ -69,6 +69,7 @@ class Printer {
     if (b.position >= 0) text += str(" position ", b.position);
     if (!b.constant.empty()) text += str(" named ", quote(b.constant));
     if (b.mutated) text += " mutated";
+    if (b.complex) text += " complex";
     line(text);
   }
   std::string input_text(const LoopProgram::Input& in) const {

@@ -283,6 +283,10 @@ class ProgramVerifier {
     for (const auto* list : {&b.sizes, &b.strides})
       for (const Expr& e : *list) expr(e);
     expr(b.offset);
+    KILN_VERIFY(!is_complex(b.dtype), str("buffer ", b.name, " has complex elements"));
+    KILN_VERIFY(!b.complex || (is_float(b.dtype) && !b.sizes.empty() && b.sizes.back().is_constant(2) &&
+                               b.strides.back().is_constant(1) && b.role != BufferRole::scratch),
+                str("buffer ", b.name, " is complex, but its last dimension is not two neighbours"));
     KILN_VERIFY(b.role != BufferRole::constant || !b.constant.empty(),
                 str("constant buffer ", b.name, " names no constant"));
   }

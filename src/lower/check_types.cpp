@@ -57,10 +57,11 @@ void Lowering::assert_same_sizes(const std::vector<Expr>& said, const std::strin
 
 void Lowering::check_operand(const Value& input, BufferId operand, Block& block) {
   const Buffer& given = buffer(operand);
-  if (input.type.dtype == given.dtype && !differ(input.type.sizes, given.sizes, ranges_))
-    return assert_same_sizes(input.type.sizes, input.name, given.sizes, block);
+  const std::vector<Expr> sizes = given.tensor_sizes();
+  if (input.type.dtype == given.tensor_dtype() && !differ(input.type.sizes, sizes, ranges_))
+    return assert_same_sizes(input.type.sizes, input.name, sizes, block);
   fail_user("K0237", str("the program says that ", input.name, " is ", type_text(input.type.dtype, input.type.sizes),
-                         ", but gets ", given.name, ", which is ", type_text(given.dtype, given.sizes)));
+                         ", but gets ", given.name, ", which is ", type_text(given.tensor_dtype(), sizes)));
 }
 
 void Lowering::check_same(BufferId to, BufferId from, Block& block) {

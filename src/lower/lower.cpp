@@ -23,15 +23,12 @@ LoopProgram Lowering::run() {
 }
 
 BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
-  Buffer buffer;
-  buffer.name = value.name;
-  buffer.dtype = value.type.dtype;
-  buffer.sizes = value.type.sizes;
-  buffer.strides = role == BufferRole::constant ? value.type.strides
-                   : role == BufferRole::input  ? input_strides(value.type)
-                                                : storage_strides(value.type, source_.symbols);
-  buffer.role = role;
-  BufferId id = program_.add_buffer(std::move(buffer));
+  BufferId id = program_.add_buffer(
+      buffer_of_tensor(value.name, value.type.dtype, value.type.sizes,
+                       role == BufferRole::constant ? value.type.strides
+                       : role == BufferRole::input  ? input_strides(value.type)
+                                                    : storage_strides(value.type, source_.symbols),
+                       role));
   buffers_[&value] = id;
   if (names_) (*names_)[&value] = this->buffer(id).name;
   return id;
@@ -106,18 +103,6 @@ void Lowering::make_inputs() {
 }
 
 void Lowering::copy(BufferId from, BufferId to, Block& block, const std::vector<Origin>& origins) {
-  if (is_complex(buffer(from).dtype)) {
-    // Loops has no complex elements.
-    Call call;
-    call.target = "kiln.complex_copy.default";
-    call.library = "complex_copy";
-    call.name = "lib_complex_copy";
-    call.args = {{"self", from}};
-    call.outputs = {to};
-    call.origins = origins;
-    block.push_back(Item{std::move(call)});
-    return;
-  }
   Kernel kernel;
   kernel.name = "copy_" + buffer(to).name;
   kernel.op_names = {"copy"};
@@ -129,17 +114,12 @@ void Lowering::copy(BufferId from, BufferId to, Block& block, const std::vector<
 
 // A fresh copy, for values that are about to be overwritten or must not be shared.
 BufferId Lowering::copy_of(BufferId from, BufferRole role, Block& block) {
-  Buffer made = buffer(from);
   TensorType type;
-  type.dtype = made.dtype;
-  type.sizes = made.sizes;
-  type.strides = made.strides;
-  made.strides = storage_strides(type, source_.symbols);
-  made.role = role;
-  made.position = -1;
-  made.constant.clear();
-  made.mutated = false;
-  made.name += "_copy";
+  type.dtype = buffer(from).tensor_dtype();
+  type.sizes = buffer(from).tensor_sizes();
+  type.strides = buffer(from).tensor_strides();
+  Buffer made = buffer_of_tensor(buffer(from).name + "_copy", type.dtype, type.sizes,
+                                 storage_strides(type, source_.symbols), role);
   BufferId to = program_.add_buffer(std::move(made));
   copy(from, to, block, {});
   return to;

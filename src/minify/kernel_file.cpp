@@ -104,13 +104,13 @@ class Writer {
   std::string buffer_text(loops::BufferId id) const {
     const loops::Buffer& buffer = loops_.buffers[static_cast<size_t>(id)];
     std::vector<int64_t> sizes, strides;
-    for (const Expr& size : buffer.sizes) sizes.push_back(number(size));
-    for (const Expr& stride : buffer.strides) strides.push_back(number(stride));
+    for (const Expr& size : buffer.tensor_sizes()) sizes.push_back(number(size));
+    for (const Expr& stride : buffer.tensor_strides()) strides.push_back(number(stride));
     const Tensor* values = values_of(buffer);
     if (values) strides = values->strides;
-    const int64_t bytes = std::max<int64_t>(storage_bytes_needed(buffer.dtype, sizes, strides, 0), 1);
+    const int64_t bytes = std::max<int64_t>(storage_bytes_needed(buffer.tensor_dtype(), sizes, strides, 0), 1);
     const int64_t shown = values ? std::min(bytes, most_bytes) : 0;
-    std::string out = str("// ", comment_text(buffer.name), ": ", dtype_name(buffer.dtype), "[",
+    std::string out = str("// ", comment_text(buffer.name), ": ", dtype_name(buffer.tensor_dtype()), "[",
                           join_map(sizes, ", ", [](int64_t n) { return std::to_string(n); }), "]",
                           shown < bytes && values ? ", its values repeated from the first bytes" : "", "\n");
     if (values) {
@@ -152,7 +152,7 @@ class Writer {
 
   Tensor own_layout(const Tensor& tensor, const loops::Buffer& buffer) const {
     std::vector<int64_t> strides;
-    for (const Expr& stride : buffer.strides) strides.push_back(number(stride));
+    for (const Expr& stride : buffer.tensor_strides()) strides.push_back(number(stride));
     Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, strides);
     copy_into(tensor, out);
     return out;

@@ -131,12 +131,25 @@ void add_maker(Registry& r, const char* schema, std::string a, std::string b) {
   r.add(std::move(record));
 }
 
+// Where a part of an element is in a complex buffer of Loops.
+std::vector<Expr> part_at(std::vector<Expr> index, int which) {
+  index.emplace_back(which);
+  return index;
+}
+
 // What split_complex puts where complex memory meets real values: inputs, outputs, arguments of other calls.
 void add_boundary(Registry& r) {
   OpRecord parts;
   parts.name_space = "kiln";
   parts.schema_text = "complex_parts(Tensor self) -> (Tensor real, Tensor imag)";
-  parts.library = "complex_parts";
+  parts.lower = [](LowerCall& call) {
+    for (int which : {0, 1})
+      call.kernel([&](loops::KernelBuilder& k) {
+        k.parallel(call.output_type(which).sizes, [&](const std::vector<Expr>& i) {
+          k.store(call.output(which), i, k.load(call.input("self"), part_at(i, which)));
+        });
+      });
+  };
   parts.infer = [](InferCall& call) {
     TensorType type = call.tensor("self")->type;
     need_complex(call, type.dtype);
@@ -157,7 +170,15 @@ void add_boundary(Registry& r) {
   OpRecord join;
   join.name_space = "kiln";
   join.schema_text = "complex_join(Tensor real, Tensor imag) -> Tensor";
-  join.library = "complex_join";
+  join.lower = [](LowerCall& call) {
+    call.kernel([&](loops::KernelBuilder& k) {
+      k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
+        const loops::ValueId real = k.load(call.input("real"), i), imag = k.load(call.input("imag"), i);
+        k.store(call.output(), part_at(i, 0), real);
+        k.store(call.output(), part_at(i, 1), imag);
+      });
+    });
+  };
   join.infer = [](InferCall& call) {
     TensorType type = call.tensor("real")->type;
     type.dtype = complex_of(type.dtype);
@@ -169,22 +190,12 @@ void add_boundary(Registry& r) {
         join_parts(real, call.tensor("imag"), complex_of(real.dtype), dense_strides_like(real.sizes, real.strides))}};
   };
   join.samples = {{{spec({2, 3}), spec({2, 3})}}, {{spec({}, DType::f64), spec({}, DType::f64)}}};
-  OpRecord copy;
-  copy.name_space = "kiln";
-  copy.schema_text = "complex_copy(Tensor self) -> Tensor";
-  copy.library = "complex_copy";
-  copy.infer = [](InferCall& call) { call.results = {call.tensor("self")->type}; };
-  copy.reference = [](ReferenceCall& call) {
-    Tensor self = call.tensor("self");
-    Tensor out = Tensor::empty_strided(self.dtype, self.sizes, dense_strides_like(self.sizes, self.strides));
-    copy_into(self, out);
-    call.results = {Datum{out}};
-  };
-  copy.samples = {{{spec({2, 3}, DType::c64)}}};
-  for (OpRecord* record : {&parts, &join, &copy}) record->facts = complex_by(ComplexRule::native);
+  for (OpRecord* record : {&parts, &join}) {
+    record->facts = complex_by(ComplexRule::native);
+    record->facts.moves_data = true;
+  }
   r.add(std::move(parts));
   r.add(std::move(join));
-  r.add(std::move(copy));
 }
 
 }  // namespace

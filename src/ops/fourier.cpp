@@ -1,5 +1,6 @@
-// Fourier transforms: three library kernels (complex to complex, real to complex, complex to real) and the operators of
-// torch.fft and the short-time transforms in terms of them.
+// Fourier transforms: one dimension after the other as loops where lengths are known (ops/fourier_lines.h), else three
+// library kernels (complex to complex, real to complex, complex to real), and the operators of torch.fft and the
+// short-time transforms in terms of them.
 #include <cmath>
 #include <numbers>
 
@@ -7,13 +8,14 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/fourier_lines.h"
 
 namespace kiln {
 
 namespace {
-
 using Complex = std::complex<double>;
 using List = std::vector<int64_t>;
+}  // namespace
 
 // ---- The kernels ----
 
@@ -38,6 +40,8 @@ Sizes fft_strides(const Sizes& sizes, const Sizes& strides, const std::vector<bo
   }
   return out;
 }
+
+namespace {
 
 std::vector<bool> marked(const OpCall& call, const List& dims, int64_t rank) {
   return wrap_dims(call, dims, rank, false);
@@ -64,9 +68,7 @@ void infer_fft(InferCall& call, Kind kind) {
   call.results = {strided_type(dtype, sizes, fft_strides(sizes, self.strides, transformed), self.device)};
 }
 
-double scale_of(int64_t normalization, double elements) {
-  return normalization == 0 ? 1.0 : normalization == 1 ? 1 / std::sqrt(elements) : 1 / elements;
-}
+}  // namespace
 
 // The definition, one dimension at a time, in long double.
 Tensor dft(const Tensor& from, size_t dim, int64_t outputs, double sign) {
@@ -113,6 +115,12 @@ Tensor whole_spectrum(const Tensor& half, size_t dim, int64_t n) {
   return out;
 }
 
+namespace {
+
+double scale_of(int64_t normalization, double elements) {
+  return normalization == 0 ? 1.0 : normalization == 1 ? 1 / std::sqrt(elements) : 1 / elements;
+}
+
 void reference_fft(ReferenceCall& call, Kind kind, const Schema& schema) {
   OpCall typed(call.node(), schema);
   Tensor self = call.tensor("self");
@@ -137,15 +145,66 @@ void reference_fft(ReferenceCall& call, Kind kind, const Schema& schema) {
   call.results = {Datum{out}};
 }
 
+// One dimension after the other as loops, the one that has half a spectrum at its end first or last. False: some length
+// is not known, or not made of short ones.
+bool build_lines(DecomposeCall& call, Kind kind) {
+  Value* x = call.tensor("self");
+  const auto rank = static_cast<int64_t>(x->type.sizes.size());
+  List dims = call.constant_integers("dim");
+  for (int64_t& dim : dims) dim = wrap_dim(call, dim, rank);
+  std::vector<Expr> lengths;
+  for (int64_t dim : dims) lengths.push_back(x->type.sizes[static_cast<size_t>(dim)]);
+  if (kind == Kind::c2r && !dims.empty()) lengths.back() = call.integer("last_dim_size");
+  double elements = 1;
+  for (const Expr& n : lengths) {
+    if (!n.is_constant() || !takes_fourier_line(n.value())) return false;
+    elements *= static_cast<double>(n.value());
+  }
+  if (dims.empty()) return false;
+  const double scale = scale_of(call.constant_integer("normalization"), elements);
+  const Argument innermost = call.int_list(Sizes(dims.begin(), dims.end()));
+  const bool forward = kind == Kind::r2c || (kind == Kind::c2c && call.boolean("forward"));
+  if (kind == Kind::r2c) std::reverse(dims.begin(), dims.end());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const bool last = i + 1 == dims.size();
+    const Scalar factor(last ? scale : 1.0);
+    if (last && kind == Kind::c2r) {
+      x = call.call("kiln.fft_line_to_real.default",
+                    {x, Scalar(dims[i]), innermost, Scalar(lengths.back().value()), factor});
+      break;
+    }
+    const bool half = i == 0 && kind == Kind::r2c && call.boolean("onesided");
+    x = call.call("kiln.fft_line.default", {x, Scalar(dims[i]), innermost, Scalar(forward), Scalar(half), factor});
+  }
+  call.result(x);
+  return true;
+}
+
+// The operator itself, and the library kernel that it is where build_lines cannot.
 void add_kernel(Registry& r, const char* schema, const char* library, Kind kind, std::vector<Sample> samples) {
-  OpRecord record;
-  record.schema_text = schema;
-  record.library = library;
-  auto parsed = std::make_shared<const Schema>(parse_schema(record.schema_text));
-  record.infer = [kind](InferCall& call) { infer_fft(call, kind); };
-  record.reference = [kind, parsed](ReferenceCall& call) { reference_fft(call, kind, *parsed); };
-  record.samples = std::move(samples);
-  r.add(std::move(record));
+  for (const bool calls_library : {true, false}) {
+    OpRecord record;
+    record.name_space = calls_library ? "kiln" : "aten";
+    record.schema_text = schema;
+    auto parsed = std::make_shared<const Schema>(parse_schema(record.schema_text));
+    record.infer = [kind](InferCall& call) { infer_fft(call, kind); };
+    record.reference = [kind, parsed](ReferenceCall& call) { reference_fft(call, kind, *parsed); };
+    record.samples = samples;
+    record.facts = complex_by(ComplexRule::native);
+    if (calls_library) {
+      record.library = library;
+    } else {
+      record.decompose = [kind, parsed](DecomposeCall& call) {
+        if (build_lines(call, kind)) return;
+        std::vector<Argument> args;
+        for (const SchemaArg& arg : parsed->args) args.push_back(call.arg(arg.name));
+        std::string name = parsed->name;
+        name.replace(0, std::string_view("aten").size(), "kiln");
+        call.result(call.call(name, std::move(args)));
+      };
+    }
+    r.add(std::move(record));
+  }
 }
 
 void add_kernels(Registry& r) {
@@ -475,12 +534,12 @@ void add_short_time(Registry& r) {
 
 void register_fourier(Registry& r) {
   add_kernels(r);
+  register_fourier_lines(r);
   add_transforms(r);
   add_shifts(r);
   add_frequencies(r);
   add_short_time(r);
   register_windows(r);
-  r.describe({"_fft_c2c", "_fft_c2r", "_fft_r2c"}, complex_by(ComplexRule::native));
   r.describe({"fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_ihfft",
               "fft_irfft", "fft_irfft2", "fft_irfftn", "fft_rfft", "fft_rfft2", "fft_rfftn", "stft"},
              autocast_to(AutocastRule::single));

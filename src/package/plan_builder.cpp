@@ -74,10 +74,10 @@ class PlanBuilder {
     if (from.role == BufferRole::scratch) return;
     format::Buffer to;
     to.name = from.name;
-    to.dtype = from.dtype;
+    to.dtype = from.tensor_dtype();
     to.device = device_;
-    to.sizes = exprs_.add_all(from.sizes);
-    to.strides = exprs_.add_all(from.strides);
+    to.sizes = exprs_.add_all(from.tensor_sizes());
+    to.strides = exprs_.add_all(from.tensor_strides());
     to.bytes = exprs_.add(buffer_bytes(from));
     to.position = from.position;
     switch (from.role) {

@@ -267,9 +267,10 @@ class Binder {
         terms = std::max(terms, std::max(1.0, estimate(stmt.loop->extent, program_)) * terms_of(stmt.loop->body));
     return terms;
   }
-  // Items of elements that are sums, each worth a thread.
+  // Items of elements that are sums, or much else (a short Fourier transform), each worth a thread.
   double items_of_sums(const Loop& loop) const {
-    if (terms_of(loop.body) <= 1) return 1;
+    constexpr size_t much = 64;  // statements
+    if (terms_of(loop.body) <= 1 && loop.body.size() < much) return 1;
     return std::floor(estimate(loop.extent, program_) * work_of(loop.body, program_) / worth_a_thread);
   }
   bool is_long(const Loop& loop) const {

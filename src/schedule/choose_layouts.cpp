@@ -360,6 +360,7 @@ class Layouts {
     Buffer copy = buffer(wish.buffer);
     copy.name += "_channels_last";
     copy.role = BufferRole::temp;
+    copy.complex = false;
     copy.position = -1;
     copy.offset = 0;
     make_innermost(copy, wish.dim);

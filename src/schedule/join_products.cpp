@@ -269,6 +269,7 @@ class ProductJoiner {
   // As the first part, but with the columns of all: results in the same order, weights one below the other.
   BufferId add_common(const Common& common, int64_t total) {
     Buffer made = buffer(common.parts[0].from);
+    made.complex = false;
     const bool result = common.kind == StmtKind::store;
     std::vector<size_t> order = result ? order_of(made) : std::vector<size_t>();
     for (size_t d = made.sizes.size(); !result && d-- > 0;) order.push_back(d);

@@ -149,6 +149,8 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 // Of bind_axes and take_points: weights whose elements lie apart for the lanes.
 bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
+// For a CPU: temporaries of which each item has a part of its own become scratch.
+bool use_scratch(LoopProgram& program, const Target& target, Log& log);
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 
 // Sums of f32 outside of lanes are added up in f64.

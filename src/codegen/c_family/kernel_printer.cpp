@@ -156,10 +156,11 @@ void KernelPrinter::print_items() {
 }
 
 void KernelPrinter::print_body(const Body& body) {
+  find_turned(body);
   for (size_t i = 0; i < body.size(); ++i) {
     if (i + 1 < body.size() && print_interleaved(body[i], body[i + 1]))
       ++i;
-    else
+    else if (!print_turned(body[i]))
       print_stmt(body[i]);
   }
 }

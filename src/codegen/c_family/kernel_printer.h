@@ -49,6 +49,11 @@ class KernelPrinter {
   void print_items();
   void print_body(const loops::Body& body);
   bool print_interleaved(const loops::Stmt& first, const loops::Stmt& second);
+  // kernel_printer_turned.cpp
+  void find_turned(const loops::Body& body);
+  bool print_turned(const loops::Stmt& stmt);
+  void print_turned_load(const loops::Stmt& stmt);
+  void print_turned_store(const loops::Stmt& stmt);
   void print_stmt(const loops::Stmt& stmt);
   void print_constant(const loops::Stmt& stmt);
   void print_op(const loops::Stmt& stmt);
@@ -150,6 +155,16 @@ class KernelPrinter {
   std::map<std::string, int> int_numbers_;  // by text
   std::map<int, int> site_numbers_;
   int grouped_count_ = 0;
+  // Accesses of lanes that are far apart, to neighbours one after the other: as one block, turned in registers.
+  struct Turned {
+    std::vector<const loops::Stmt*> members;  // in the order of their addresses
+    const loops::Stmt* last = nullptr;        // as they are written
+    int64_t apart = 0;                        // from lane to lane
+    std::string name;                         // of the block, once it is declared
+  };
+  std::vector<Turned> turned_groups_;
+  std::map<const loops::Stmt*, std::pair<size_t, size_t>> turned_;  // its group, and its place there
+  int turned_count_ = 0;
   PrintedKernel result_;
 };
 

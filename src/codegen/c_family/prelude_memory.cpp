@@ -122,6 +122,31 @@ std::string every_second(const VectorType& t, bool masked) {
              "); }\n");
 }
 
+// Every second element, backwards: the same two vectors, from the last lane's element on.
+std::string every_second_back(const VectorType& t, bool masked) {
+  const std::string v = t.name();
+  const int last = t.lanes - 1;
+  std::string order, body, spread;
+  for (int i = 0; i < t.lanes; i++) {
+    const int from_low = 2 * (last - i);
+    order += str(", ", from_low < t.lanes ? from_low : from_low - last + t.lanes);
+  }
+  if (!masked) {
+    body = str("const ", v, " a = ld_", v, "(p - ", 2 * last, "), b = ld_", v, "(p - ", last, ");");
+  } else {
+    spread =
+        str("u32 e = k; e = (e & 0x5555u) << 1 | (e >> 1 & 0x5555u); e = (e & 0x3333u) << 2 | (e >> 2 & 0x3333u); "
+            "e = (e & 0xf0fu) << 4 | (e >> 4 & 0xf0fu); e = (e & 0xffu) << 8 | e >> 8; e = (e & 0xffffu) >> ",
+            16 - t.lanes,
+            "; e = (e | e << 8) & 0xff00ffu; e = (e | e << 4) & 0xf0f0f0fu; e = (e | e << 2) & 0x33333333u; "
+            "e = (e | e << 1) & 0x55555555u; ");
+    body = str("const ", v, " a = ldk_", v, "(p - ", 2 * last, ", e & ", (1u << t.lanes) - 1, "u), b = ldk_", v,
+               "(p - ", last, ", e >> ", last, " & ", (1u << t.lanes) - 1, "u);");
+  }
+  return str("  if (__builtin_constant_p(s) && s == -2) { ", spread, body, " return __builtin_shufflevector(a, b", order,
+             "); }\n");
+}
+
 // From the last to the first (a flip): a vector whose last lane is the first element, turned round.
 std::string backwards(const VectorType& t, bool masked) {
   const std::string v = t.name();
@@ -147,7 +172,7 @@ std::string scattered_load(const VectorType& t, bool indexed, bool masked, const
   if (!context.is_pair(e, t.lanes)) {
     std::string lane = indexed ? "p[j[#]]" : "p[# * s]";
     if (masked) lane = str("k >> # & 1 ? ", lane, " : (", e.name, ")0");
-    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + backwards(t, masked);
+    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + every_second_back(t, masked) + backwards(t, masked);
     return str(head, "  return ", t.name(), "{", repeat_lanes(t.lanes, lane), "};\n}\n");
   }
   head += "  return ";
@@ -384,6 +409,61 @@ std::string transpose_text(const PieceContext& context) {
   return out + "}\n";
 }
 
+// The same of f64, whose vectors are pairs of half as many lanes: a block of lanes of every second of two vectors changes
+// places with one of the first, for blocks of 1, 2, 4, …; then so do the two quadrants beside the diagonal.
+std::string transpose_f64_text(const PieceContext& context) {
+  const Element& f64 = *find_element("f64");
+  const bool pair = context.is_pair(f64, context.lanes);
+  const int lanes = pair ? context.lanes / 2 : context.lanes;
+  const std::string v = type_name(f64, lanes), whole = type_name(f64, context.lanes);
+  const std::string name = pair ? "k_transpose_half_f64" : "k_transpose_f64";
+  std::string out = str("static __attribute__((noinline)) void ", name, "(", v, " (&x)[", lanes, "]) {\n");
+  for (int step = 1; step < lanes; step *= 2) {
+    std::string orders[2];
+    for (int lane = 0; lane < lanes; lane++) {
+      orders[0] += str(", ", lane & step ? lane - step + lanes : lane);
+      orders[1] += str(", ", lane & step ? lane + lanes : lane + step);
+    }
+    out += str("  for (int i = 0; i < ", lanes, "; i++) {\n    if (i & ", step, ") continue;\n    const ", v,
+               " a = x[i], b = x[i + ", step, "];\n    x[i] = __builtin_shufflevector(a, b", orders[0], ");\n    x[i + ",
+               step, "] = __builtin_shufflevector(a, b", orders[1], ");\n  }\n");
+  }
+  out += "}\n";
+  if (!pair) return out;
+  return out + str("static __attribute__((noinline)) void k_transpose_f64(", whole, " (&x)[", context.lanes, "]) {\n  ",
+                   v, " q[4][", lanes, "];\n  for (int i = 0; i < ", lanes,
+                   "; i++) q[0][i] = x[i].a, q[1][i] = x[i].b, q[2][i] = x[i + ", lanes, "].a, q[3][i] = x[i + ", lanes,
+                   "].b;\n  for (int i = 0; i < 4; i++) k_transpose_half_f64(q[i]);\n  for (int i = 0; i < ", lanes,
+                   "; i++) x[i] = {q[0][i], q[2][i]}, x[i + ", lanes, "] = {q[1][i], q[3][i]};\n}\n");
+}
+
+// Elements of a and b by turns, of the first n lanes: from the first lane on, or back: p is then where the first lane's
+// element of a goes, and each further lane's are in front of those of the lane before it.
+std::string interleaved_store_text(const Element& element, bool back, const PieceContext& context) {
+  const int lanes = context.lanes;
+  const bool pair = context.is_pair(element, lanes);
+  const int each = pair ? lanes / 2 : lanes;  // of one register
+  const std::string v = type_name(element, lanes), part = type_name(element, each);
+  std::string made, whole, masked;
+  for (int q = 0; q * each < 2 * lanes; q++) {
+    std::string order, half;
+    for (int i = q * each; i < (q + 1) * each; i++) {
+      const int lane = back ? lanes - 1 - i / 2 : i / 2;
+      if (pair) half = lane < each ? ".a" : ".b";
+      order += str(", ", lane % each + (i % 2) * each);
+    }
+    made += str("  const ", part, " v", q, " = __builtin_shufflevector(a", half, ", b", half, order, ");\n");
+    whole += str(" st_", part, "(p + ", q * each, ", v", q, ");");
+    masked += str("  stk_", part, "(p + ", q * each, ", v", q, ", (unsigned)(k >> ", q * each, " & ", (1u << each) - 1,
+                  "u));\n");
+  }
+  const std::string all = str("((1ul << ", 2 * lanes, ") - 1)");
+  return str("K_FN void k_interleave_", back ? "back_" : "", element.name, "(", element.name, "* p, ", v, " a, ", v,
+             " b, int n) {\n", back ? str("  p -= ", 2 * (lanes - 1), ";\n") : "", made, "  if (n == ", lanes, ") {", whole,
+             " return; }\n  const unsigned long k = ",
+             back ? str(all, " & ~0ul << 2 * (", lanes, " - n)") : "(1ul << 2 * n) - 1", ";\n", masked, "}\n");
+}
+
 }  // namespace
 
 std::optional<std::string> memory_piece(std::string_view name, const PieceContext& context) {
@@ -408,6 +488,11 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
                "); }\n#else\nK_FN void k_free_registers() {}\n#endif\n");
   }
   if (name == "k_transpose_f32") return transpose_text(context);
+  if (name == "k_transpose_f64") return transpose_f64_text(context);
+  for (const char* element : {"f32", "f64"})
+    for (const bool back : {false, true})
+      if (name == str("k_interleave_", back ? "back_" : "", element))
+        return interleaved_store_text(*find_element(element), back, context);
   if (name == "byte_to_vmask") {
     std::string bytes = type_name(*find_element("u8"), context.lanes),
                 mask = type_name(context.mask_element(), context.lanes);
