@@ -38,14 +38,23 @@ Joined join_loops(const Loop& outer, const Loop& inner, const Kernel& kernel, co
 // Puts the one variable for the two. False: an address would need a division.
 bool substituted(Body& body, const Joined& joined, const LoopProgram& program) {
   bool fine = true;
-  for (Stmt& stmt : body) {
+  for_each_stmt(body, [&](Stmt& stmt) {
+    if (stmt.loop)
+      for (const auto& [var, value] : joined.variables) fine &= !mentions(stmt.loop->extent, var);
     for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
     stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
     if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
       fine &= !contains_division(address_of(stmt, program, joined.env));
     if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
-  }
+  });
   return fine;
+}
+
+// Lines of points too short for lanes, each of which has all channels in turn (share_places).
+constexpr double short_line = 16;
+
+bool in_turn(const Stmt& stmt) {
+  return stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::serial;
 }
 
 // Collapses `outer` with its only statement, the loop `inner`, if afterwards no address needs a division.
@@ -57,7 +66,7 @@ bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   if (mentions(inner.extent, outer.var)) return false;
   // Only innermost nests: a value computed per row (a reduction) must stay per row.
   for (const Stmt& stmt : inner.body)
-    if (stmt.kind == StmtKind::loop) return false;
+    if (stmt.loop && !(in_turn(stmt) && estimate(inner.extent, program) < short_line)) return false;
   const Joined joined = join_loops(outer, inner, kernel, program);
   Body body = clone(inner.body);
   if (!substituted(body, joined, program)) return false;

@@ -79,6 +79,9 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log);
 // For a CPU: the loop that only the weights of a window vary with becomes the innermost one, the columns of a product.
 bool order_columns(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: the loop over channels that are all read at the same computed places becomes the innermost one.
+bool share_places(LoopProgram& program, const Target& target, Log& log);
+
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
@@ -150,7 +153,8 @@ bool bind_threads(LoopProgram& program, const Target& target, Log& log);        
 // Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);
 
-// The order in which float sums are added up.
+// The order in which float sums are added up; of plain ones so many terms are a block.
+inline constexpr int64_t block_of_terms = 32;
 bool order_sums(LoopProgram& program, Log& log);
 
 // Statement-lanes of a body, and how many of them, about 6 µs, are worth a thread that is awake: fewer cost less than
