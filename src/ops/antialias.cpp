@@ -1,5 +1,6 @@
 // Antialiased interpolation: along each dimension every result is a weighted mean of the inputs within the filter's
-// reach, which widens when the image shrinks. The weights are a matrix, so that interpolating is two matrix products.
+// reach, which widens when the image shrinks. Where sizes are known a result is the sum of as many inputs as any has
+// within its reach; else the weights are a matrix, and interpolating is two matrix products.
 #include <cmath>
 
 #include "ops/composite.h"
@@ -58,34 +59,75 @@ Value* filtered(Build& b, Value* distance, Filter filter) {
   return b("where.self", {b("lt.Scalar", {x, Scalar(1.0)}), near, outer});
 }
 
-// [out, in], each row summing to 1.
-Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+// What the inputs weigh for each result. `places`: of the taps, one after the other for all results; null: weights are
+// for each input.
+struct Weights {
+  Value* of = nullptr;  // [taps, out], or [in, out]; each column sums to 1
+  Value* places = nullptr;
+  int64_t taps = 0;
+};
+
+// Input elements per result, where that is known.
+std::optional<double> known_step(const DecomposeCall& call, const Expr& in, const Expr& out, size_t d) {
+  if (!in.is_constant() || !out.is_constant() || in.value() < 1 || out.value() < 1) return {};
+  if (!call.boolean("align_corners")) {
+    if (auto given = given_scale(call, d); given && *given > 0) return 1 / *given;
+    return static_cast<double>(in.value()) / static_cast<double>(out.value());
+  }
+  return out.value() == 1 ? 0 : static_cast<double>(in.value() - 1) / static_cast<double>(out.value() - 1);
+}
+
+Weights weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+  const double wings = filter == Filter::linear ? 1.0 : 2.0;
+  Weights made;
+  if (const auto known = known_step(b.call(), in, out, d))
+    made.taps = std::min(in.value(), static_cast<int64_t>(std::ceil(2 * wings * std::max(*known, 1.0))) + 1);
   Value* step = step_of(b, in, out, d, real);
   Value* wide = b("clamp_min", {step, Scalar(1.0)});
-  Value* reach = b.mul(wide, Scalar(filter == Filter::linear ? 1.0 : 2.0));
+  Value* reach = b.mul(wide, Scalar(wings));
   Value* place = b.add(b("arange", {number(out), real}), Scalar(0.5));
-  Value* centre = b("unsqueeze", {b.mul(place, step), Scalar(1)});
-  Value* column = b("arange", {number(in), real});
+  Value* centre = b.mul(place, step);
   Value* first = b("trunc", {b.add(b.sub(centre, reach), Scalar(0.5))});
   Value* end = b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))});
-  Value* inside = b("logical_and", {b("ge.Tensor", {column, first}), b("lt.Tensor", {column, end})});
-  Value* distance = b.div(b.add(b.sub(column, centre), Scalar(0.5)), wide);
+  Value* line =
+      b("unsqueeze", {b("arange", {made.taps > 0 ? Argument(Scalar(made.taps)) : number(in), real}), Scalar(1)});
+  if (made.taps > 0) line = b.add(b("clamp_min", {first, Scalar(0.0)}), line);
+  Value* inside = b("logical_and", {b("ge.Tensor", {line, first}), b("lt.Tensor", {line, end})});
+  if (made.taps > 0) {
+    inside = b("logical_and", {inside, b("lt.Scalar", {line, number(in)})});
+    Value* last = b("clamp_max", {line, number(in - Expr(1))});
+    made.places = b.to(b.view(last, {out * Expr(made.taps)}), DType::i32);
+  }
+  Value* distance = b.div(b.add(b.sub(line, centre), Scalar(0.5)), wide);
   Value* raw = b("where.ScalarOther", {inside, filtered(b, distance, filter), Scalar(0.0)});
-  return b.div(raw, b("sum.dim_IntList", {raw, b.ints({1}), Scalar(true)}));
+  made.of = b.div(raw, b("sum.dim_IntList", {raw, b.ints({0}), Scalar(true)}));
+  return made;
+}
+
+// The weighted sums of an image along one dimension, the last but one (`down`) or the last.
+Value* weighted(Build& b, const Weights& by, Value* of, Value* image, bool down) {
+  if (!by.places) return down ? b("matmul", {b("t", {of}), image}) : b("matmul", {image, of});
+  Sizes shape = image->type.sizes;
+  const size_t dim = shape.size() - (down ? 2 : 1);
+  shape[dim] = of->type.sizes[1];
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), Expr(by.taps));
+  Value* taken = b.view(b("index_select", {image, Scalar(static_cast<int64_t>(dim)), by.places}), shape);
+  Value* terms = b.mul(taken, down ? b("unsqueeze", {of, Scalar(-1)}) : of);
+  return b.sum(terms, {static_cast<int64_t>(dim)}, false);
 }
 
 // Bytes as eager makes them: weights scaled by the largest power of two that keeps them below 2^15 and rounded to whole
 // numbers, each direction rounded to bytes again. Sums are whole numbers below 2^24, so that f32 is exact.
-Value* whole_product(Build& b, Value* fractions, Value* image, bool from_left) {
-  Value* largest = b("amax", {fractions, b.ints({0, 1})});
+Value* whole_product(Build& b, const Weights& fractions, Value* image, bool down) {
+  Value* largest = b("amax", {fractions.of, b.ints({0, 1})});
   Value* powers = b("ldexp.Tensor",
                     {b("ones", {b.ints({22}), DType::f64}), b("arange.start", {Scalar(1), Scalar(23), DType::i64})});
   Value* fits = b("lt.Scalar", {b.add(b.mul(powers, largest), Scalar(0.5)), Scalar(32768.0)});
   Value* scale = b("amax", {b("where.ScalarOther", {fits, powers, Scalar(1.0)}), b.ints({0})});
-  Value* scaled = b.mul(fractions, scale);
+  Value* scaled = b.mul(fractions.of, scale);
   Value* half = b.mul(b("sign", {scaled}), Scalar(0.5));
   Value* whole = b.to(b("trunc", {b.add(scaled, half)}), DType::f32);
-  Value* sums = from_left ? b("matmul", {whole, image}) : b("matmul", {image, b("t", {whole})});
+  Value* sums = weighted(b, fractions, whole, image, down);
   Value* narrow = b.to(scale, DType::f32);
   Value* rounded = b("floor", {b.div(b.add(sums, b.mul(narrow, Scalar(0.5))), narrow)});
   return b("clamp", {rounded, Scalar(0.0), Scalar(255.0)});
@@ -100,14 +142,16 @@ void build_antialiased(Build& b, Filter filter) {
   const Sizes& sizes = input->type.sizes;
   Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
   DType real = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
-  Value* across = weights(b, sizes[3], width, 1, filter, real);
-  Value* down = weights(b, sizes[2], height, 0, filter, real);
+  const Weights across = weights(b, sizes[3], width, 1, filter, real);
+  const Weights down = weights(b, sizes[2], height, 0, filter, real);
   Value* out;
   if (dtype == DType::u8) {
     Value* rows = whole_product(b, across, b.to(input, DType::f32), false);
     out = whole_product(b, down, rows, true);
   } else {
-    out = b("matmul", {down, b("matmul", {b.to(input, real), b("t", {across})})});
+    // Lines first: they are sums of whole lines, and what is read here and there afterwards is less.
+    Value* lines = weighted(b, down, down.of, b.to(input, real), true);
+    out = weighted(b, across, across.of, lines, false);
   }
   out = b.to(out, dtype);
   bool last = is_channels_last(sizes, input->type.strides);
