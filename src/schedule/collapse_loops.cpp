@@ -38,23 +38,14 @@ Joined join_loops(const Loop& outer, const Loop& inner, const Kernel& kernel, co
 // Puts the one variable for the two. False: an address would need a division.
 bool substituted(Body& body, const Joined& joined, const LoopProgram& program) {
   bool fine = true;
-  for_each_stmt(body, [&](Stmt& stmt) {
-    if (stmt.loop)
-      for (const auto& [var, value] : joined.variables) fine &= !mentions(stmt.loop->extent, var);
+  for (Stmt& stmt : body) {
     for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
     stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
     if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
       fine &= !contains_division(address_of(stmt, program, joined.env));
     if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
-  });
+  }
   return fine;
-}
-
-// Lines of points too short for lanes, each of which has all channels in turn (share_places).
-constexpr double short_line = 16;
-
-bool in_turn(const Stmt& stmt) {
-  return stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::serial;
 }
 
 // Collapses `outer` with its only statement, the loop `inner`, if afterwards no address needs a division.
@@ -66,7 +57,7 @@ bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   if (mentions(inner.extent, outer.var)) return false;
   // Only innermost nests: a value computed per row (a reduction) must stay per row.
   for (const Stmt& stmt : inner.body)
-    if (stmt.loop && !(in_turn(stmt) && estimate(inner.extent, program) < short_line)) return false;
+    if (stmt.kind == StmtKind::loop) return false;
   const Joined joined = join_loops(outer, inner, kernel, program);
   Body body = clone(inner.body);
   if (!substituted(body, joined, program)) return false;
@@ -219,7 +210,8 @@ bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, 
         return true;
   // Dividing vectors of whole numbers takes longer than what the quotients are for.
   divisors.insert(asked.begin(), asked.end());
-  for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= target.lanes; ++width)
+  const int64_t least = by_turns ? target.lanes / 2 : target.lanes;  // a gather costs more than lanes that are off
+  for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= least; ++width)
     if (*width < loop.extent.value() && loop.extent.value() % *width == 0 && split_into(stmt, *width, kernel, program))
       return true;
   return false;
@@ -289,6 +281,24 @@ bool collapse_rows(LoopProgram& program, Kernel& kernel) {
     row += !joined;
   }
   return changed;
+}
+
+bool collapse_points(Loop& outer, Kernel& kernel, const LoopProgram& program) {
+  const Loop& inner = *outer.body[0].loop;
+  if (mentions(inner.extent, outer.var)) return false;
+  const Joined joined = join_loops(outer, inner, kernel, program);
+  Body body = clone(inner.body);
+  bool fine = true;
+  for_each_stmt(body, [&](Stmt& stmt) {
+    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
+    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
+    if (stmt.kind == StmtKind::store) fine &= !contains_division(address_of(stmt, program, joined.env));
+  });
+  if (!fine) return false;
+  rename_in_names(kernel, joined.variables);
+  outer.extent = joined.extent;
+  outer.body = std::move(body);
+  return true;
 }
 
 bool collapse_loops(LoopProgram& program, const Target& target, Log&) {

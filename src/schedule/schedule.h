@@ -81,6 +81,8 @@ bool order_columns(LoopProgram& program, const Target& target, Log& log);
 
 // For a CPU: the loop over channels that are all read at the same computed places becomes the innermost one.
 bool share_places(LoopProgram& program, const Target& target, Log& log);
+// Of share_places: two loops over points, one in the other and all it has, become one if the results are neighbours.
+bool collapse_points(Loop& outer, Kernel& kernel, const LoopProgram& program);
 
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);

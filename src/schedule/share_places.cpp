@@ -5,8 +5,8 @@
 //   for c { for y { for x { place of (y, x); out[c, y, x] = picture[c, place] } } }
 //   for y { for x { place of (y, x); for c @serial { out[c, y, x] = picture[c, place] } } }
 //
-// Lanes stay along the points, which are neighbours in the result; where a picture's channels are neighbours and fill a
-// vector, they are the lanes.
+// Lanes stay along the points, which are neighbours in the result, several short lines of them together; where a
+// picture's channels are neighbours and fill a vector, they are the lanes.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -106,6 +106,16 @@ class PlaceSharer {
       std::swap(chain_[at]->extent, chain_[at + 1]->extent);
       std::swap(chain_[at]->directives, chain_[at + 1]->directives);
     }
+    join_short_lines();
+  }
+
+  // Lines of points too short for lanes (the bins of a region, the points of a query) are one.
+  void join_short_lines() {
+    const size_t last = chain_.size() - 2;
+    if (last < 2 || estimate(chain_[last]->extent, program_) >= target_.lanes) return;
+    double items = 1;
+    for (size_t i = 0; i + 1 < last; ++i) items *= std::max(1.0, estimate(chain_[i]->extent, program_));
+    if (items >= items_around_points) collapse_points(*chain_[last - 1], kernel_, program_);
   }
 
   const LoopProgram& program_;

@@ -37,7 +37,7 @@ main {
     }
   }
 }
-origin 0 node "upsample" op "aten.upsample_linear1d.default"
+origin 0 node "upsample" op "aten.upsample_linear1d.default" module ""
 )";
 
 std::string shared(const std::string& text, const Target& target = {}) {
