@@ -23,12 +23,12 @@ LoopProgram Lowering::run() {
 }
 
 BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
-  BufferId id = program_.add_buffer(
-      buffer_of_tensor(value.name, value.type.dtype, value.type.sizes,
-                       role == BufferRole::constant ? value.type.strides
-                       : role == BufferRole::input  ? input_strides(value.type)
-                                                    : storage_strides(value.type, source_.symbols),
-                       role));
+  BufferId id =
+      program_.add_buffer(buffer_of_tensor(value.name, value.type.dtype, value.type.sizes,
+                                           role == BufferRole::constant ? value.type.strides
+                                           : role == BufferRole::input  ? input_strides(value.type)
+                                                                        : storage_strides(value.type, source_.symbols),
+                                           role));
   buffers_[&value] = id;
   if (names_) (*names_)[&value] = this->buffer(id).name;
   return id;

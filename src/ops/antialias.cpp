@@ -1,7 +1,6 @@
 // Antialiased interpolation: along each dimension every result is a weighted mean of the inputs within the filter's
-// reach, which widens when the image shrinks. How many these are at most is known with the sizes. Of bytes the weights
-// are a matrix, so that interpolating is two matrix products; of floats only what is within reach may be looked at: 0
-// times what is infinite or NaN is not 0.
+// reach, which widens when the image shrinks: the sum of as many inputs as any result has within its reach. Where a
+// result has fewer, the others are chosen away: 0 times what is infinite or NaN is not 0.
 #include <cmath>
 
 #include "ops/composite.h"
@@ -60,84 +59,79 @@ Value* filtered(Build& b, Value* distance, Filter filter) {
   return b("where.self", {b("lt.Scalar", {x, Scalar(1.0)}), near, outer});
 }
 
-// How the results along a dimension are made of the inputs: which ones are within reach, and the weights.
-struct Reach {
-  Value *first, *end;  // [out, 1], in `real`: the inputs from the first one on, and before the end
-  Value *centre, *wide;
+// What the inputs weigh for each result, and which these are: taps, one after the other for all results.
+struct Weights {
+  Value* of = nullptr;      // [taps, out]; each column sums to 1
+  Value* inside = nullptr;  // [taps, out]: within reach, and of the image
+  Value* places = nullptr;  // [taps * out]
+  Expr taps;
 };
 
-double reach_of(Filter filter) { return filter == Filter::linear ? 1.0 : 2.0; }
+// How many inputs are within reach of a result at most.
+Expr most_within_reach(const DecomposeCall& call, const Expr& in, const Expr& out, size_t d, double wings) {
+  const bool align = call.boolean("align_corners");
+  const auto of_step = [&](double step) {
+    return static_cast<int64_t>(std::ceil(2 * wings * std::max(step, 1.0))) + 1;
+  };
+  const Expr from = align ? in - Expr(1) : in, to = align ? out - Expr(1) : out;
+  Expr most;
+  if (auto given = given_scale(call, d); given && *given > 0 && !align)
+    most = Expr(of_step(1 / *given));
+  else if (align && is_one(out))
+    most = Expr(of_step(0));
+  else if (from.is_constant() && to.is_constant() && to.value() > 0)
+    most = Expr(of_step(static_cast<double>(from.value()) / static_cast<double>(to.value())));
+  else
+    most = max_expr(ceildiv(from, max_expr(to, Expr(1))), Expr(1)) * Expr(static_cast<int64_t>(2 * wings)) + Expr(1);
+  return in.is_constant() && most.is_constant() ? Expr(std::min(in.value(), most.value())) : most;
+}
 
-Reach reach(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+Weights weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+  const double wings = filter == Filter::linear ? 1.0 : 2.0;
+  Weights made;
+  made.taps = most_within_reach(b.call(), in, out, d, wings);
   Value* step = step_of(b, in, out, d, real);
   Value* wide = b("clamp_min", {step, Scalar(1.0)});
-  Value* reach = b.mul(wide, Scalar(reach_of(filter)));
+  Value* reach = b.mul(wide, Scalar(wings));
   Value* place = b.add(b("arange", {number(out), real}), Scalar(0.5));
-  Value* centre = b("unsqueeze", {b.mul(place, step), Scalar(1)});
+  Value* centre = b.mul(place, step);
   Value* first = b("trunc", {b.add(b.sub(centre, reach), Scalar(0.5))});
-  return {first, b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))}), centre, wide};
+  Value* end = b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))});
+  Value* line =
+      b.add(b("clamp_min", {first, Scalar(0.0)}), b("unsqueeze", {b("arange", {number(made.taps), real}), Scalar(1)}));
+  made.inside = b("lt.Tensor", {line, b("clamp_max", {end, number(in)})});
+  made.places = b.to(b.view(b("clamp_max", {line, number(in - Expr(1))}), {out * made.taps}), DType::i32);
+  Value* distance = b.div(b.add(b.sub(line, centre), Scalar(0.5)), wide);
+  Value* raw = b("where.ScalarOther", {made.inside, filtered(b, distance, filter), Scalar(0.0)});
+  made.of = b.div(raw, b("sum.dim_IntList", {raw, b.ints({0}), Scalar(true)}));
+  return made;
 }
 
-// For these inputs ([out, any] or [any]) the weights, each row summing to 1; 0 where they are not `inside`.
-Value* weights_of(Build& b, const Reach& to, Value* column, Value* inside, Filter filter) {
-  Value* distance = b.div(b.add(b.sub(column, to.centre), Scalar(0.5)), to.wide);
-  Value* raw = b("where.ScalarOther", {inside, filtered(b, distance, filter), Scalar(0.0)});
-  return b.div(raw, b("sum.dim_IntList", {raw, b.ints({1}), Scalar(true)}));
-}
-
-// [out, in]
-Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
-  const Reach to = reach(b, in, out, d, filter, real);
-  Value* column = b("arange", {number(in), real});
-  Value* inside = b("logical_and", {b("ge.Tensor", {column, to.first}), b("lt.Tensor", {column, to.end})});
-  return weights_of(b, to, column, inside, filter);
-}
-
-// How many inputs are within reach of a result at most.
-Expr most_within_reach(const OpCall& call, const Expr& in, const Expr& out, size_t d, Filter filter) {
-  const bool align = call.boolean("align_corners");
-  const auto once = static_cast<int64_t>(reach_of(filter));
-  if (auto given = given_scale(call, d); given && *given > 0 && !align)
-    return Expr(2 * once * static_cast<int64_t>(std::ceil(std::max(1 / *given, 1.0))) + 1);
-  const Expr from = align ? in - Expr(1) : in, to = align ? out - Expr(1) : out;
-  const Expr step = is_one(out) && align ? Expr(1) : max_expr(ceildiv(from, max_expr(to, Expr(1))), Expr(1));
-  return step * Expr(2 * once) + Expr(1);
-}
-
-// A picture of [.., height, width] interpolated along its last dimension but `behind` ones.
-Value* along(Build& b, Value* picture, const Expr& out, size_t d, Filter filter, DType real) {
-  const size_t behind = 1 - d, dim = picture->type.sizes.size() - 1 - behind;
-  const Sizes& sizes = picture->type.sizes;
-  const Expr in = sizes[dim], most = most_within_reach(b.call(), in, out, d, filter);
-  const Reach to = reach(b, in, out, d, filter, real);
-  Value* first = b("clamp_min", {to.first, Scalar(0.0)});
-  Value* column = b.add(first, b("arange", {number(most), real}));  // [out, most]
-  Value* last = b("clamp_max", {to.end, number(in)});
-  Value* inside = b("lt.Tensor", {column, last});
-  Value* weight = weights_of(b, to, column, inside, filter);
-  Value* places = b.to(b("clamp", {column, Scalar(0.0), number(in - Expr(1))}), DType::i64);
-  Value* taken = b("index_select", {picture, Scalar(static_cast<int64_t>(dim)), b.view(places, {out * most})});
-  Sizes split = sizes, shape = {out, most};
-  split[dim] = out;
-  split.insert(split.begin() + static_cast<std::ptrdiff_t>(dim) + 1, most);
-  if (behind > 0) shape.push_back(Expr(1));
-  Value* terms =
-      b("where.ScalarOther", {b.view(inside, shape), b.mul(b.view(taken, split), b.view(weight, shape)), Scalar(0.0)});
-  return b("sum.dim_IntList", {terms, b.ints({static_cast<int64_t>(dim) + 1}), Scalar(false)});
+// The weighted sums of an image along one dimension, the last but one (`down`) or the last.
+Value* weighted(Build& b, const Weights& by, Value* of, Value* image, bool down, bool finite) {
+  Sizes shape = image->type.sizes;
+  const size_t dim = shape.size() - (down ? 2 : 1);
+  shape[dim] = of->type.sizes[1];
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(dim), by.taps);
+  Value* taken = b.view(b("index_select", {image, Scalar(static_cast<int64_t>(dim)), by.places}), shape);
+  const auto along = [&](Value* taps) { return down ? b("unsqueeze", {taps, Scalar(-1)}) : taps; };
+  Value* terms = b.mul(taken, along(of));
+  if (!finite) terms = b("where.ScalarOther", {along(by.inside), terms, Scalar(0.0)});
+  return b.sum(terms, {static_cast<int64_t>(dim)}, false);
 }
 
 // Bytes as eager makes them: weights scaled by the largest power of two that keeps them below 2^15 and rounded to whole
 // numbers, each direction rounded to bytes again. Sums are whole numbers below 2^24, so that f32 is exact.
-Value* whole_product(Build& b, Value* fractions, Value* image, bool from_left) {
-  Value* largest = b("amax", {fractions, b.ints({0, 1})});
+Value* whole_product(Build& b, const Weights& fractions, Value* image, bool down) {
+  Value* largest = b("amax", {fractions.of, b.ints({0, 1})});
   Value* powers = b("ldexp.Tensor",
                     {b("ones", {b.ints({22}), DType::f64}), b("arange.start", {Scalar(1), Scalar(23), DType::i64})});
   Value* fits = b("lt.Scalar", {b.add(b.mul(powers, largest), Scalar(0.5)), Scalar(32768.0)});
   Value* scale = b("amax", {b("where.ScalarOther", {fits, powers, Scalar(1.0)}), b.ints({0})});
-  Value* scaled = b.mul(fractions, scale);
+  Value* scaled = b.mul(fractions.of, scale);
   Value* half = b.mul(b("sign", {scaled}), Scalar(0.5));
   Value* whole = b.to(b("trunc", {b.add(scaled, half)}), DType::f32);
-  Value* sums = from_left ? b("matmul", {whole, image}) : b("matmul", {image, b("t", {whole})});
+  Value* sums = weighted(b, fractions, whole, image, down, true);
   Value* narrow = b.to(scale, DType::f32);
   Value* rounded = b("floor", {b.div(b.add(sums, b.mul(narrow, Scalar(0.5))), narrow)});
   return b("clamp", {rounded, Scalar(0.0), Scalar(255.0)});
@@ -152,14 +146,16 @@ void build_antialiased(Build& b, Filter filter) {
   const Sizes& sizes = input->type.sizes;
   Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
   DType real = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
-  Value* out = b.to(input, dtype == DType::u8 ? DType::f32 : real);
+  const Weights across = weights(b, sizes[3], width, 1, filter, real);
+  const Weights down = weights(b, sizes[2], height, 0, filter, real);
+  Value* out;
   if (dtype == DType::u8) {
-    out = whole_product(b, weights(b, sizes[3], width, 1, filter, real), out, false);
-    out = whole_product(b, weights(b, sizes[2], height, 0, filter, real), out, true);
-  } else if (prove_lt(height, sizes[2], call.ranges()) == Proof::yes) {  // fewer lines first
-    out = along(b, along(b, out, height, 0, filter, real), width, 1, filter, real);
+    Value* rows = whole_product(b, across, b.to(input, DType::f32), false);
+    out = whole_product(b, down, rows, true);
   } else {
-    out = along(b, along(b, out, width, 1, filter, real), height, 0, filter, real);
+    // Lines first: they are sums of whole lines, and what is read here and there afterwards is less.
+    Value* lines = weighted(b, down, down.of, b.to(input, real), true, false);
+    out = weighted(b, across, across.of, lines, false, false);
   }
   out = b.to(out, dtype);
   bool last = is_channels_last(sizes, input->type.strides);

@@ -1,10 +1,13 @@
 // torchvision's operators on boxes: nms, roi_align, roi_pool, ps_roi_align. Detectors are exported with them; they are
-// library kernels, since what they look at is found in the boxes.
+// library kernels, since what they look at is found in the boxes. Only roi_align with a known number of points in each
+// bin is one of Loops (align_regions.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "ops/align_regions.h"
+#include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -262,18 +265,32 @@ void reference_roi_pool(ReferenceCall& call) {
   call.results = {Datum{result}, Datum{places}};
 }
 
+void build_align(Build& b) {
+  DecomposeCall& call = b.call();
+  const int64_t points = call.constant_integer("sampling_ratio");
+  const bool known = points >= 1 && points <= most_region_points;
+  std::vector<Argument> args;
+  for (const SchemaArg& arg : call.schema().args) args.push_back(call.arg(arg.name));
+  call.result(call.call(known ? "kiln.align_regions.default" : "kiln.roi_align.default", args));
+}
+
 struct RegionRow {
   std::string name, schema;
   bool by_place, places;
   ReferenceFn reference;
   std::vector<Sample> samples;
+  std::string name_space = "torchvision";
+  LowerFn lower = {};  // else it is the library kernel of its name
 };
 
 void add_regions(Registry& r, RegionRow row) {
   OpRecord record;
-  record.name_space = "torchvision";
+  record.name_space = row.name_space;
   record.schema_text = row.name + row.schema;
-  record.library = row.name;
+  if (row.lower)
+    record.lower = row.lower;
+  else
+    record.library = row.name;
   record.infer = [row](InferCall& call) { infer_regions(call, row.by_place, row.places); };
   record.reference = row.reference;
   record.samples = row.samples;
@@ -306,6 +323,18 @@ void register_boxes(Registry& r) {
     sample.args.push_back(no);
     align.samples.push_back(std::move(sample));
   }
+  align.name_space = "kiln";
+  RegionRow points = align;
+  points.name = "align_regions";
+  points.lower = lower_aligned_regions;
+  std::erase_if(points.samples,
+                [](const Sample& sample) { return sample.refused || std::get<Scalar>(sample.args[5]).as_int() < 1; });
+  add_composite(r, {.schema = "roi_align" + align.schema,
+                    .build = build_align,
+                    .samples = align.samples,
+                    .reference = align.reference,
+                    .name_space = "torchvision"});
+  add_regions(r, std::move(points));
   add_regions(r, std::move(align));
   RegionRow by_place = {"ps_roi_align",
                         pooled + ", int sampling_ratio) -> (Tensor, Tensor)",

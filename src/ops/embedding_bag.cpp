@@ -94,13 +94,15 @@ void check_offsets(Build& b, const Bags& bags) {
               name + "offsets have to be in ascending order");
 }
 
-// The bag of each index: the last one that starts at it or before.
+// The bag of each index: the last one that starts at it or before. Offsets ascend from 0 and end within the indices.
 Value* bag_of_index(Build& b, const Bags& bags) {
-  Value* places = b("arange", {number(bags.length), bags.offsets->type.dtype});
   Value* starts = bags.offsets;
   if (bags.include_last) starts = b("slice.Tensor", {starts, Scalar(0), Scalar(0), number(bags.count)});
-  Value* found = b("searchsorted.Tensor", {starts, places, Scalar(false), Scalar(true)});
-  return b("clamp_min", {b.sub(found, Scalar(1)), Scalar(0)});
+  Value* none = b("new_zeros", {starts, b.ints(Sizes{bags.length + Expr(1)})});
+  Value* begun = b("index_add", {none, Scalar(0), starts, b("ones_like", {starts})});
+  Value* here = b("slice.Tensor", {begun, Scalar(0), Scalar(0), number(bags.length)});
+  Value* so_far = b.to(b("cumsum", {here, Scalar(0)}), bags.offsets->type.dtype);
+  return b("clamp_min", {b.sub(so_far, Scalar(1)), Scalar(0)});
 }
 
 // Position of the row that gave each maximum, as an index into the table.

@@ -29,7 +29,8 @@ Root root_of_unity(int64_t k, int64_t n) {
   const int64_t eighths = 8 * k / n, rest = 8 * k % n;
   // The angle within its eighth, or up to the next one, so that it is at most a quarter of π.
   const int64_t up = eighths % 2 ? n - rest : rest;
-  const long double angle = std::numbers::pi_v<long double> / 4 * static_cast<long double>(up) / static_cast<long double>(n);
+  const long double angle =
+      std::numbers::pi_v<long double> / 4 * static_cast<long double>(up) / static_cast<long double>(n);
   const long double c = std::cos(angle), s = std::sin(angle);
   const long double x = up == n ? std::sqrt(0.5L) : c, y = up == n ? std::sqrt(0.5L) : s;
   const auto at = [](long double cos, long double sin) {
@@ -70,7 +71,8 @@ double Codelet::cost(int64_t n) {
   const int64_t a = first_factor(n), b = n / a;
   const double half = static_cast<double>((a - 1) / 2);
   if (a == n) return n == 2 ? 4 : 4 * half * half + 10 * half;
-  return static_cast<double>(b) * cost(a) + static_cast<double>(a) * cost(b) + 4.0 * static_cast<double>((a - 1) * (b - 1));
+  return static_cast<double>(b) * cost(a) + static_cast<double>(a) * cost(b) +
+         4.0 * static_cast<double>((a - 1) * (b - 1));
 }
 
 // ---- Arithmetic

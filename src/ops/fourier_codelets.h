@@ -1,6 +1,6 @@
 // Short discrete Fourier transforms, written out in statements of Loops: sums of products with constants, of which only
-// those are written that a wanted result needs. Zeros are known (the imaginary parts of real numbers), signs are carried
-// along, and a product that is added once is added without being rounded first.
+// those are written that a wanted result needs. Zeros are known (the imaginary parts of real numbers), signs are
+// carried along, and a product that is added once is added without being rounded first.
 #pragma once
 #include <map>
 
@@ -38,8 +38,8 @@ class Codelet {
   Complex times(Complex x, Complex y);
   Complex times_root(Complex x, int64_t k, int64_t n, int sign);  // by exp(sign 2πi k/n)
 
-  // The sum over j of x[j] exp(sign 2πi jk/n) for each k: of complex numbers; of real ones, for k up to n/2; of the half
-  // spectrum of real numbers (sign is 1), of which what must be real is taken as real.
+  // The sum over j of x[j] exp(sign 2πi jk/n) for each k: of complex numbers; of real ones, for k up to n/2; of the
+  // half spectrum of real numbers (sign is 1), of which what must be real is taken as real.
   Complexes transform(const Complexes& x, int sign);
   Complexes of_real(const Reals& x, int sign);
   Reals to_real(const Complexes& half, int64_t n);

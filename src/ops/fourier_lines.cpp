@@ -1,16 +1,17 @@
-// A transform of n = n1 n2 … elements as stages of short ones (ops/fourier_codelets.h), after Cooley, Tukey and Stockham:
+// A transform of n = n1 n2 … elements as stages of short ones (ops/fourier_codelets.h), after Cooley, Tukey and
+// Stockham:
 //
 //   for line {
 //     for r in n/n1 { n1 elements x[c n/n1 + r]; transformed; times exp(2πi k1 r/n); part[r, k1] }
 //     for r in … { for k1 { n2 elements part[c … + r, k1]; transformed; times …; part[r, k2, k1] } }
 //     for k2 { for k1 { the last elements; transformed; y[k1 + n1 k2 + n1 n2 k3] } } }
 //
-// The innermost loop of each stage runs along memory, of what it reads and of what it writes, so that lanes do; only the
-// first stage reads along one way and writes along another, which is neighbours for the printer to turn. What passes
-// between the stages is a temporary that has a place for each line, and becomes scratch where items are known.
+// The innermost loop of each stage runs along memory, of what it reads and of what it writes, so that lanes do; only
+// the first stage reads along one way and writes along another, which is neighbours for the printer to turn. What
+// passes between the stages is a temporary that has a place for each line, and becomes scratch where items are known.
 //
-// Half a spectrum: of real numbers the first stage has k1 up to n1/2, and the last one gives each of its results, or its
-// conjugate, to the place in the first half. To real numbers the same is done the other way round.
+// Half a spectrum: of real numbers the first stage has k1 up to n1/2, and the last one gives each of its results, or
+// its conjugate, to the place in the first half. To real numbers the same is done the other way round.
 //
 // Along another dimension than the innermost one, lanes are neighbours beside the lines: no stage turns anything. Where
 // the result has its transformed dimension innermost, as eager's has, and its argument has not, the first stage turns.
@@ -35,9 +36,9 @@ using loops::ValueId;
 namespace {
 
 constexpr int64_t longest_line = 1 << 14, longest_stage = 36;  // elements
-constexpr int64_t beside = 16;                                  // neighbours beside a line that go together
-constexpr double many_lines = 12;                               // that fill a vector, about
-constexpr double vector_lanes = 16;                // for weighing alone
+constexpr int64_t beside = 16;                                 // neighbours beside a line that go together
+constexpr double many_lines = 12;                              // that fill a vector, about
+constexpr double vector_lanes = 16;                            // for weighing alone
 
 using Index = std::vector<Expr>;
 using List = std::vector<int64_t>;
@@ -93,7 +94,8 @@ List stages_within(int64_t n, Spectrum kind, bool along, double lines, double mo
     // Which half a result is in must be seen from its last digit (or, of what is read, from the first).
     if (kind == Spectrum::half && stages.size() > 2 && stages.back() % 2 != 0) return;
     if (kind == Spectrum::to_real && stages.size() > 2 && stages.front() % 2 != 0) return;
-    const double cost = cost_of(stages, kind == Spectrum::to_real && stages.size() > 2 ? Spectrum::complex : kind, along);
+    const double cost =
+        cost_of(stages, kind == Spectrum::to_real && stages.size() > 2 ? Spectrum::complex : kind, along);
     if (best.empty() || cost < least) best = stages, least = cost;
   };
   if (takes_first(n)) weigh({n});
@@ -141,8 +143,8 @@ BufferId roots(LowerCall& call, DType dtype, int64_t n, int64_t rows, int64_t co
       return k.op(ScalarOp::le, k.index_value(a), k.constant(DType::i64, Scalar(limit)));
     };
     const auto number = [&](double x) { return k.constant(DType::f64, Scalar(x)); };
-    const ValueId angle = k.op(ScalarOp::mul, k.index_value(eighth, DType::f64),
-                               number(std::numbers::pi / 2 / static_cast<double>(n)));
+    const ValueId angle =
+        k.op(ScalarOp::mul, k.index_value(eighth, DType::f64), number(std::numbers::pi / 2 / static_cast<double>(n)));
     const ValueId c = k.op(ScalarOp::cos, angle), s = k.op(ScalarOp::sin, angle), near = below(quarter * 2, n);
     const ValueId x = k.select(near, c, s), y = k.select(near, s, c);
     const ValueId cos = k.select(below(half, n), x, k.op(ScalarOp::neg, x));
@@ -222,7 +224,7 @@ class Lines {
   Expr block_width() const {
     const Expr all = buffer(in_).tensor_sizes()[*beside_];
     return all.is_constant() && all.value() % beside == 0 ? Expr(beside)
-                                                         : min_expr(Expr(beside), all - outer_.back() * beside);
+                                                          : min_expr(Expr(beside), all - outer_.back() * beside);
   }
   // The element `at` of the line at hand, of the argument or the result.
   Index place(const Expr& at, const Expr& lane) const {
@@ -267,9 +269,7 @@ class Lines {
     int64_t rest = n_, before = 1;
     for (size_t s = 0; s + 1 < stages_.size(); ++s) {
       rest /= stages_[s];
-      const List own = back     ? List{kept, stages_[1]}
-                       : s == 0 ? List{rest, kept}
-                                : List{rest, stages_[s], before, kept};
+      const List own = back ? List{kept, stages_[1]} : s == 0 ? List{rest, kept} : List{rest, stages_[s], before, kept};
       parts_.push_back({make_part(str("stage", s, "_real"), own), make_part(str("stage", s, "_imag"), own)});
       if (s > 0) before *= stages_[s];
     }
@@ -371,8 +371,7 @@ class Lines {
       }
       const Codelet::Complexes y = transformed(c, x, half);
       for (int64_t k1 = 0; k1 < kept; ++k1)
-        store_part(k, c, 0, {i[0], Expr(k1)}, lane,
-                   turned(k, c, y[static_cast<size_t>(k1)], table, k1, i[0], scale_));
+        store_part(k, c, 0, {i[0], Expr(k1)}, lane, turned(k, c, y[static_cast<size_t>(k1)], table, k1, i[0], scale_));
       c.write();
     });
     for (size_t s = 1; s <= last; ++s) {
@@ -482,7 +481,8 @@ Tensor scaled(ReferenceCall& call, Tensor work, const OpCall& typed) {
 void add_line(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
-  record.schema_text = "fft_line(Tensor self, int dim, int[] innermost, bool forward, bool half, float scale) -> Tensor";
+  record.schema_text =
+      "fft_line(Tensor self, int dim, int[] innermost, bool forward, bool half, float scale) -> Tensor";
   record.facts = complex_by(ComplexRule::native);
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
@@ -493,7 +493,8 @@ void add_line(Registry& r) {
                                  fft_strides(sizes, self.strides, innermost_of(call, sizes.size())), self.device)};
   };
   record.lower = [](LowerCall& call) {
-    Lines(call, line_length(call), call.boolean("half") ? Spectrum::half : Spectrum::complex, call.boolean("forward") ? -1 : 1)
+    Lines(call, line_length(call), call.boolean("half") ? Spectrum::half : Spectrum::complex,
+          call.boolean("forward") ? -1 : 1)
         .lower();
   };
   auto parsed = std::make_shared<const Schema>(parse_schema(record.schema_text, "kiln"));
@@ -502,11 +503,11 @@ void add_line(Registry& r) {
     const Tensor self = convert(call.tensor("self"), DType::c128);
     const auto dim = static_cast<size_t>(call.integer("dim"));
     const int64_t n = self.sizes[dim];
-    call.results = {Datum{scaled(
-        call, dft(self, dim, call.boolean("half") ? n / 2 + 1 : n, call.boolean("forward") ? -1 : 1), typed)}};
+    call.results = {Datum{
+        scaled(call, dft(self, dim, call.boolean("half") ? n / 2 + 1 : n, call.boolean("forward") ? -1 : 1), typed)}};
   };
   const auto sample = [](std::vector<int64_t> sizes, DType dtype, int64_t dim, List innermost, bool forward, bool half,
-                          double scale = 1) {
+                         double scale = 1) {
     return Sample{{Sample::TensorSpec{std::move(sizes), dtype}, Scalar(dim), std::move(innermost), Scalar(forward),
                    Scalar(half), Scalar(scale)}};
   };

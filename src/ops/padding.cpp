@@ -83,8 +83,8 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
   add_rearrangement(r, row);
 }
 
-// Wraps around: the positions are computed, then looked up along each dimension. What a negative pad cuts off is gone
-// before the rest is wrapped.
+// Wraps around: a part of the row of copies, where it wraps once at most; else the positions are computed and looked up
+// along each dimension. What a negative pad cuts off is gone before the rest is wrapped.
 Value* wrapped(Build& b, Value* x, const Sizes& pad) {
   for (size_t p = 0; p < pad.size() / 2; ++p) {
     int64_t dim = rank_of(x) - 1 - static_cast<int64_t>(p);
@@ -96,6 +96,14 @@ Value* wrapped(Build& b, Value* x, const Sizes& pad) {
     }
     const Expr& size = x->type.sizes[static_cast<size_t>(dim)];
     Expr before = max_expr(pad[2 * p], Expr(0)), after = max_expr(pad[2 * p + 1], Expr(0));
+    const RangeEnv& ranges = b.call().ranges();
+    if (prove_le(before, size, ranges) == Proof::yes && prove_le(after, size, ranges) == Proof::yes) {
+      Sizes copies(x->type.sizes.size(), Expr(1));
+      copies[static_cast<size_t>(dim)] = Expr(3);
+      const Expr start = size - before, end = size + size + after;
+      x = b("slice.Tensor", {b("repeat", {x, b.ints(copies)}), Scalar(dim), number(start), number(end)});
+      continue;
+    }
     Value* positions = b("arange.start", {number(-before), number(size + after), DType::i64});
     positions->type.device = x->type.device;
     x = b("index_select", {x, Scalar(dim), b("remainder.Scalar", {positions, number(size)})});
@@ -118,7 +126,7 @@ void build_pad(Build& b) {
     if (!constant || constant->as_double() != 0)
       refuse(call, "K0201", str("padding mode \"", mode, "\" doesn't take in value argument"));
   }
-  if (mode == "circular") return call.result(wrapped(b, self, pad));
+  if (mode == "circular") return call.result(b.contiguous(wrapped(b, self, pad)));
   if (mode != "reflect" && mode != "replicate") refuse(call, "K0201", str("unknown padding mode \"", mode, "\""));
   if (pad.size() % 2 != 0 || pad.empty() || pad.size() > 6)
     refuse(call, "K0201", "2, 4 or 6 pad values are supported in this mode");

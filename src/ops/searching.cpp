@@ -4,10 +4,13 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/lower_call.h"
 
 namespace kiln {
 
 namespace {
+
+using loops::ValueId;
 
 [[noreturn]] void refuse_search(const OpCall& call, std::string_view why) {
   fail_user("K0213", str(op_short_name(call.schema().name), ": ", why), call.where());
@@ -71,6 +74,83 @@ void add_primitive(Registry& r) {
   r.add(std::move(record));
 }
 
+// ---- The same for rows of known length: the steps written out, so that lanes take them side by side ----
+
+constexpr int64_t longest_line = 1 << 16;
+
+// One step: between start and end lies what is not decided yet; where that is nothing, they stay as they are.
+struct Halving {
+  loops::KernelBuilder& k;
+  loops::BufferId rows;
+  std::vector<Expr> row;  // all but the last index
+  ValueId value;
+  Expr length;
+  bool right;
+  int site;
+  ValueId start, end;
+
+  void step() {
+    ValueId open = k.op(ScalarOp::lt, start, end);
+    ValueId middle = k.op(ScalarOp::shr, k.op(ScalarOp::add, start, end), k.constant(DType::i64, Scalar(1)));
+    std::vector<Expr> at = row;
+    at.push_back(k.check_index(middle, length, site, open));
+    ValueId edge = k.load_compute(rows, at, open);
+    ValueId below = k.op(ScalarOp::logical_not, k.op(right ? ScalarOp::gt : ScalarOp::ge, edge, value));
+    ValueId next = k.op(ScalarOp::add, middle, k.constant(DType::i64, Scalar(1)));
+    start = k.select(k.op(ScalarOp::logical_and, open, below), next, start);
+    end = k.select(k.op(ScalarOp::logical_and, open, k.op(ScalarOp::logical_not, below)), middle, end);
+  }
+};
+
+void infer_line(InferCall& call) {
+  infer_search(call);
+  if (!call.tensor("rows")->type.sizes.back().is_constant())
+    fail_unsupported("K0202", str(call.schema().name, ": the length of rows must be a number"), call.where());
+}
+
+void lower_search(LowerCall& call) {
+  const TensorType &rows = call.tensor("rows")->type, &values = call.tensor("values")->type;
+  const Expr length = rows.sizes.back();
+  const int site = call.site(str("a place outside in ", call.schema().name));
+  call.kernel([&](loops::KernelBuilder& k) {
+    k.parallel(values.sizes, [&](const std::vector<Expr>& i) {
+      std::vector<Expr> row;
+      if (rows.sizes.size() > 1) row.assign(i.begin(), i.end() - 1);
+      Halving halving{k,
+                      call.input("rows"),
+                      row,
+                      k.load_compute(call.input("values"), i),
+                      length,
+                      call.boolean("right"),
+                      site,
+                      k.constant(DType::i64, Scalar(0)),
+                      k.constant(DType::i64, Scalar(length.value()))};
+      for (int64_t left = length.value(); left > 0; left /= 2) halving.step();
+      k.store(call.output(), i, k.as(call.output_type().dtype, halving.start));
+    });
+  });
+}
+
+void add_written_out(Registry& r) {
+  OpRecord record;
+  record.name_space = "kiln";
+  record.schema_text = "search_line(Tensor rows, Tensor values, bool right, bool out_int32) -> Tensor";
+  record.infer = infer_line;
+  record.lower = lower_search;
+  record.reference = [](ReferenceCall& call) {
+    if (is_float(nominal_argument_dtype(call, "rows")))
+      reference_search<double>(call);
+    else
+      reference_search<int64_t>(call);
+  };
+  Scalar yes(true), no(false);
+  record.samples = {{{spec({9}), spec({2, 8}), no, no}},
+                    {{spec({2, 7}, DType::i64, -9, 9), spec({2, 6}, DType::i64, -9, 9), yes, yes}},
+                    {{spec({12}, DType::bf16), spec({}, DType::bf16), yes, no}},
+                    {{spec({1}, DType::f64), spec({3}, DType::f64), no, no}}};
+  r.add(std::move(record));
+}
+
 // ---- ATen's operators: types are promoted first ----
 
 bool searches_right(const OpCall& call) {
@@ -105,8 +185,11 @@ void build_search(Build& b, const SearchRow& row) {
       refuse_search(call, "boundary and sorter must have the same size");
     rows = b("gather", {rows, Scalar(-1), sorter});
   }
-  call.result(call.call("kiln.search_sorted.default", {b.to(rows, common), searched, Scalar(searches_right(call)),
-                                                       Scalar(call.boolean("out_int32"))}));
+  const bool known = !rows->type.sizes.empty() && rows->type.sizes.back().is_constant() &&
+                     rows->type.sizes.back().value() >= 1 && rows->type.sizes.back().value() <= longest_line;
+  call.result(
+      call.call(known ? "kiln.search_line.default" : "kiln.search_sorted.default",
+                {b.to(rows, common), searched, Scalar(searches_right(call)), Scalar(call.boolean("out_int32"))}));
 }
 
 void add_search(Registry& r, const SearchRow& row) {
@@ -117,6 +200,7 @@ void add_search(Registry& r, const SearchRow& row) {
 
 void register_searching(Registry& r) {
   add_primitive(r);
+  add_written_out(r);
   Sample::TensorSpec row = spec({4}, DType::f32, -1, 1), rows = spec({2, 4}, DType::i64, -1, 1), x = spec({2, 3});
   Sample::TensorSpec order = spec({4}, DType::i64, 0, 3);
   Scalar no(false);

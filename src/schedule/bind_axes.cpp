@@ -74,7 +74,43 @@ class Binder {
     // unless they would fill few of them.
     if (deep_stride_score(loop.body, loop.var, 0) < 0 && !has_short_windows(loop)) return false;
     set_lane(loop);
+    if (reads_down_columns(loop)) widen(loop);
     return true;
+  }
+
+  // One reduction of what is read column by column, each line a jump away from the last: a vector at a time would take
+  // one line of the cache of every few, and come again for the next one.
+  bool reads_down_columns(const Loop& loop) const {
+    constexpr size_t few_statements = 12;
+    if (target_.lanes < 4 || !loop.extent.is_constant() || loop.extent.value() < wide_lanes() ||
+        !run_side_by_side(loop))
+      return false;
+    const Loop* down = nullptr;
+    for (const Stmt& stmt : loop.body) {
+      if (!stmt.loop) continue;
+      if (down) return false;
+      down = stmt.loop.get();
+    }
+    if (!down || down->body.size() > few_statements || estimate(down->extent, program_) < target_.lanes) return false;
+    bool jumps = false;
+    for (const Stmt& stmt : down->body) {
+      if (stmt.loop) return false;
+      if (stmt.kind != StmtKind::load) continue;
+      const Expr address = address_of(stmt, program_, env_);
+      const auto along = affine_in(address, loop.var), below = affine_in(address, down->var);
+      if (!along || !along->coefficient.is_constant(1) || !below) return false;
+      jumps |= !below->coefficient.is_constant() || below->coefficient.value() >= 2 * target_.lanes;
+    }
+    return jumps;
+  }
+  int64_t wide_lanes() const { return int64_t{4} * target_.lanes; }
+  // Four vectors side by side; plain sums keep the blocks that they have in one.
+  void widen(Loop& loop) const {
+    loop.directives.factor = wide_lanes();
+    loop.directives.tail = loop.extent.value() % wide_lanes() == 0 ? Tail::exact : Tail::mask;
+    for (Stmt& stmt : loop.body)
+      if (stmt.loop && stmt.loop->reduce == ReduceOp::sum && !summed_product(*stmt.loop))
+        stmt.loop->order.block = block_of_terms;
   }
 
   // Sums (or maxima) of a few neighbours each, at places equally far apart: a pool along a line.
@@ -259,11 +295,11 @@ class Binder {
     loop.body.erase(loop.body.begin(), loop.body.end() - 1);
   }
 
-  // Terms of the sums for each element.
+  // Terms of the sums for each element, or channels of a point.
   double terms_of(const Body& body) const {
     double terms = 1;
     for (const Stmt& stmt : body)
-      if (stmt.loop && stmt.loop->role == AxisRole::reduce)
+      if (stmt.loop && (stmt.loop->role == AxisRole::reduce || in_order(*stmt.loop)))
         terms = std::max(terms, std::max(1.0, estimate(stmt.loop->extent, program_)) * terms_of(stmt.loop->body));
     return terms;
   }
@@ -279,7 +315,7 @@ class Binder {
   // Elements whose long sums run side by side (a product of one row): each line of the matrix is then read in pieces
   // longer than a vector. So many of them are an item. 0: they do not.
   int64_t side_by_side(const Loop& loop) const {
-    const int64_t together = int64_t{4} * target_.lanes;
+    const int64_t together = wide_lanes();
     if (!loop.extent.is_constant() || loop.extent.value() < 2 * together) return 0;
     if (target_.lanes < 4 || terms_of(loop.body) < 128) return 0;
     return run_side_by_side(loop) ? together : 0;
@@ -292,7 +328,7 @@ class Binder {
       fine &= stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain;
       if (!stmt.loop) return;
       fine &= !mentions(stmt.loop->extent, loop.var);
-      fine &= vector_reduction(*stmt.loop) && stmt.loop->reduce == ReduceOp::sum;
+      fine &= vector_reduction(*stmt.loop);
     });
     return fine;
   }
@@ -304,7 +340,7 @@ class Binder {
     const double items = items_of_sums(loop);
     if (items <= 1) return together > 0 ? together : long_chunk;
     const double each = std::ceil(estimate(loop.extent, program_) / items);
-    const int64_t whole = std::max<int64_t>(together, target_.lanes);
+    const int64_t whole = std::max<int64_t>({together, target_.lanes, loop.directives.factor});
     return std::min(long_chunk, (static_cast<int64_t>(each) + whole - 1) / whole * whole);
   }
   static bool multiplies(const Body& body) {

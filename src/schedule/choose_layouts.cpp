@@ -393,18 +393,22 @@ class Layouts {
   // What nobody laid out here may have its dimensions in another order all the same: a picture that came with its
   // channels innermost, whose results PyTorch keeps so. Loops in the order of the dimensions would go across memory.
   // It begins with what others see. Temporaries that have nothing to do with that may still be laid out along the
-  // loops instead (straighten_rows). Products have an order of their own.
+  // loops instead (straighten_rows), unless what they are made of lies as they do. Products have an order of their own.
   bool follow_others() {
     std::set<BufferId> turned, seen;
     for (size_t b = 0; b < program_.buffers.size(); ++b)
       if (has_turned_dimensions(program_.buffers[b])) turned.insert(static_cast<BufferId>(b));
     for (BufferId b : turned)
       if (program_.buffers[static_cast<size_t>(b)].role != BufferRole::temp || pinned_.contains(b)) seen.insert(b);
-    if (seen.empty()) return false;
+    if (turned.empty()) return false;
     bool changed = false;
     for (Item& item : program_.block) {
       auto* kernel = std::get_if<Kernel>(&item.what);
       if (!kernel) continue;
+      if (all_across(*kernel, turned)) {
+        changed |= reorder_loops(*kernel, turned);
+        continue;
+      }
       bool product = false;
       for_each_stmt(kernel->body, [&](const Stmt& stmt) { product |= stmt.loop && summed_product(*stmt.loop); });
       const Accesses all = accesses(item);
@@ -414,6 +418,38 @@ class Layouts {
         if (turned.contains(b)) seen.insert(b);
     }
     return changed;
+  }
+  // Everything jumps along the innermost loop, and goes along another one: a transposed matrix that was divided by
+  // something, which a product reads.
+  bool all_across(const Kernel& kernel, const std::set<BufferId>& turned) const {
+    std::vector<const Loop*> chain;
+    const Body* body = &kernel.body;
+    for (; body->size() == 1 && body->front().loop && body->front().loop->role == AxisRole::parallel;
+         body = &body->front().loop->body)
+      chain.push_back(body->front().loop.get());
+    if (chain.size() < 2) return false;
+    const RangeEnv env = kernel_ranges(kernel, program_);
+    std::vector<Expr> addresses;
+    bool written = false;
+    for (const Stmt& stmt : *body) {
+      if (stmt.loop || stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::random) return false;
+      if (stmt.kind == StmtKind::store) written |= turned.contains(stmt.buffer);
+      if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
+        addresses.push_back(address_of(stmt, program_, env));
+    }
+    const auto along = [&](const Expr& address, const Loop& loop) -> double {
+      const auto affine = affine_in(address, loop.var);
+      return affine ? estimate(affine->coefficient, program_) : -1;
+    };
+    if (!written) return false;
+    return std::any_of(chain.begin(), chain.end() - 1, [&](const Loop* loop) {
+      size_t neighbours = 0, same = 0;
+      for (const Expr& address : addresses) {
+        same += along(address, *loop) == 0;
+        neighbours += along(address, *loop) == 1 && along(address, *chain.back()) > 1;
+      }
+      return neighbours >= 2 && neighbours + same == addresses.size();
+    });
   }
   static bool has_turned_dimensions(const Buffer& b) {
     double last = -1;

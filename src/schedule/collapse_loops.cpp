@@ -210,7 +210,8 @@ bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, 
         return true;
   // Dividing vectors of whole numbers takes longer than what the quotients are for.
   divisors.insert(asked.begin(), asked.end());
-  for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= target.lanes; ++width)
+  const int64_t least = by_turns ? target.lanes / 2 : target.lanes;  // a gather costs more than lanes that are off
+  for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= least; ++width)
     if (*width < loop.extent.value() && loop.extent.value() % *width == 0 && split_into(stmt, *width, kernel, program))
       return true;
   return false;
@@ -280,6 +281,24 @@ bool collapse_rows(LoopProgram& program, Kernel& kernel) {
     row += !joined;
   }
   return changed;
+}
+
+bool collapse_points(Loop& outer, Kernel& kernel, const LoopProgram& program) {
+  const Loop& inner = *outer.body[0].loop;
+  if (mentions(inner.extent, outer.var)) return false;
+  const Joined joined = join_loops(outer, inner, kernel, program);
+  Body body = clone(inner.body);
+  bool fine = true;
+  for_each_stmt(body, [&](Stmt& stmt) {
+    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
+    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
+    if (stmt.kind == StmtKind::store) fine &= !contains_division(address_of(stmt, program, joined.env));
+  });
+  if (!fine) return false;
+  rename_in_names(kernel, joined.variables);
+  outer.extent = joined.extent;
+  outer.body = std::move(body);
+  return true;
 }
 
 bool collapse_loops(LoopProgram& program, const Target& target, Log&) {

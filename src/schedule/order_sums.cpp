@@ -9,7 +9,7 @@ namespace {
 // Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
 // Eager's matrix products have long blocks too. Plain sums eager adds up in a tree, sums of squares among them: of
 // terms that are alike every addition is rounded the same way, and a block's error grows with its square.
-constexpr int64_t block_of_products = 256, block_of_terms = 32;
+constexpr int64_t block_of_products = 256;
 constexpr int64_t block_of_thread = 64;  // of a GPU's, which has a part of a sum only
 // Where rows or vectors run side by side the sums of a block wait in memory: twice as many blocks would cost attention
 // over few keys a quarter of its time.

@@ -83,6 +83,11 @@ bool points_in_lanes(LoopProgram& program, const Target& target, Log& log);
 // For a CPU: the loop that only the weights of a window vary with becomes the innermost one, the columns of a product.
 bool order_columns(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: the loop over channels that are all read at the same computed places becomes the innermost one.
+bool share_places(LoopProgram& program, const Target& target, Log& log);
+// Of share_places: two loops over points, one in the other and all it has, become one if the results are neighbours.
+bool collapse_points(Loop& outer, Kernel& kernel, const LoopProgram& program);
+
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
@@ -151,12 +156,13 @@ bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
 // For a CPU: temporaries of which each item has a part of its own become scratch.
 bool use_scratch(LoopProgram& program, const Target& target, Log& log);
-bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
+bool bind_threads(LoopProgram& program, const Target& target, Log& log);  // of bind_axes, for a GPU
 
 // Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);
 
-// The order in which float sums are added up.
+// The order in which float sums are added up; of plain ones so many terms are a block.
+inline constexpr int64_t block_of_terms = 32;
 bool order_sums(LoopProgram& program, Log& log);
 
 // Statement-lanes of a body, and how many of them, about 6 µs, are worth a thread that is awake: fewer cost less than

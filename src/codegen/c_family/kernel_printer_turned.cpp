@@ -1,7 +1,7 @@
 // Lanes whose elements are far apart, where several statements take neighbours of each (the elements of a line that is
-// transformed as a whole, lines in lanes; the results of a stage of it): as many vectors as there are lanes are loaded or
-// stored along memory and turned in registers. Two neighbours of every lane, one after the other (the parts of complex
-// numbers), are interleaved.
+// transformed as a whole, lines in lanes; the results of a stage of it): as many vectors as there are lanes are loaded
+// or stored along memory and turned in registers. Two neighbours of every lane, one after the other (the parts of
+// complex numbers), are interleaved.
 #include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
@@ -63,7 +63,9 @@ void KernelPrinter::find_turned(const Body& body) {
     const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt.buffer)];
     // What is written between two loads, or read between two stores, keeps them apart.
     close(stmt.kind == StmtKind::store ? StmtKind::load : StmtKind::store, stmt.buffer);
-    if ((buffer.dtype != DType::f32 && buffer.dtype != DType::f64) || stmt.mode != StoreMode::plain || stmt.mask != no_value) continue;
+    if ((buffer.dtype != DType::f32 && buffer.dtype != DType::f64) || stmt.mode != StoreMode::plain ||
+        stmt.mask != no_value)
+      continue;
     const Expr where = address(stmt);
     const auto affine = lane_affine(where);
     if (!affine || !affine->coefficient.is_constant()) continue;
@@ -101,11 +103,11 @@ void KernelPrinter::print_turned_load(const Stmt& stmt) {
     group.name = str("turned", turned_count_++);
     const std::string all = lanes_->left.empty() ? str(lane_count_) : lanes_->left;
     line(str(vector_type(dtype), " ", group.name, "[", lane_count_, "]", lanes_->left.empty() ? ";" : " = {};"));
-    const std::string p = str(buffer_name(stmt.buffer, Access::read), " + ", expr(address(*group.members[0])), " + t * ",
-                              group.apart);
+    const std::string p =
+        str(buffer_name(stmt.buffer, Access::read), " + ", expr(address(*group.members[0])), " + t * ", group.apart);
     const auto count = static_cast<int64_t>(group.members.size());
-    line(str("for (i64 t = 0; t < ", all, "; ++t) ", group.name, "[t] = ",
-             SimdDialect::load(dtype, p, {"", count == lane_count_ ? "" : str(count), ""}), ";"));
+    line(str("for (i64 t = 0; t < ", all, "; ++t) ", group.name,
+             "[t] = ", SimdDialect::load(dtype, p, {"", count == lane_count_ ? "" : str(count), ""}), ";"));
     line(str("k_transpose_", c_type(dtype), "(", group.name, ");"));
   }
   define(stmt.results[0], str(group.name, "[", place, "]"), true);

@@ -85,8 +85,8 @@ struct Piece {
 class Assembler {
  public:
   explicit Assembler(PieceContext context) : context_(std::move(context)) {
-    for (auto table : {arithmetic_pieces(), rounding_pieces(context_), math_f32_pieces(context_), math_exp_log_pieces(),
-                       math_trigonometry_pieces(), math_special_pieces()}) {
+    for (auto table : {arithmetic_pieces(context_), rounding_pieces(context_), math_f32_pieces(context_),
+                       math_exp_log_pieces(), math_trigonometry_pieces(), math_special_pieces()}) {
       math_.insert(math_.end(), table.begin(), table.end());
     }
   }
@@ -128,6 +128,8 @@ class Assembler {
         return e.floating;
       case 'i':
         return !e.floating && e.is_signed;
+      case 'l':
+        return !e.floating && e.is_signed && e.bytes == 8;
       case 'u':
         return !e.floating && !e.is_signed;
       case 'n':

@@ -84,6 +84,33 @@ constexpr const char* mod_signed = R"(K_FN $F mod_$e($F x, $F y) {
 )";
 constexpr const char* fmod_signed = R"(K_FN $F fmod_$e($F x, $F y) { return ($F)(y == 0 ? 0 : x - div_$e(x, y) * y); }
 )";
+// Quotients of numbers below 2^52 are those of f64, rounded: up to the next whole number at worst, which the rest
+// tells. There is no instruction for lanes, and taking them apart takes as long as dividing.
+constexpr const char* div_i64_lanes = R"(K_FN $F div_i64($F x, $F y) {
+  $F q = cvt_$D_$F(cvt_$F_$D(x) / cvt_$F_$D(y)), r = x - q * y, away = (x ^ y) < $S(0) ? $S(-1) : $S(1);
+  q = (r != $S(0)) & ((r ^ x) < $S(0)) ? q - away : q;
+  $M far = ((x + $S(0x10000000000000l)) | (y + $S(0x10000000000000l))) >> $S(53);
+  if ($ANY(far != $S(0)))
+    for (int i = 0; i < $N; i++) q[i] = div_i64(x[i], y[i]);
+  return y == $S(0) ? $S(0) : q;
+}
+)";
+constexpr const char* floordiv_i64_lanes = R"(K_FN $F floordiv_i64($F x, $F y) {
+  $F q = div_i64(x, y), r = x - q * y;
+  return (r != $S(0)) & ((r ^ y) < $S(0)) & (y != $S(0)) ? q - $S(1) : q;
+}
+)";
+constexpr const char* mod_i64_lanes = R"(K_FN $F mod_i64($F x, $F y) {
+  $F r = x - div_i64(x, y) * y;
+  r = (r != $S(0)) & ((r ^ y) < $S(0)) ? r + y : r;
+  return y == $S(0) ? $S(0) : r;
+}
+)";
+constexpr const char* fmod_i64_lanes = R"(K_FN $F fmod_i64($F x, $F y) {
+  $F r = x - div_i64(x, y) * y;
+  return y == $S(0) ? $S(0) : r;
+}
+)";
 constexpr const char* floordiv_unsigned = R"(K_FN $F floordiv_$e($F x, $F y) { return div_$e(x, y); }
 )";
 constexpr const char* mod_unsigned = R"(K_FN $F mod_$e($F x, $F y) { return ($F)(y == 0 ? 0 : x % y); }
@@ -364,8 +391,14 @@ std::vector<MathPiece> rounding_pieces(const PieceContext& context) {
   return out;
 }
 
-std::vector<MathPiece> arithmetic_pieces() {
-  return {
+std::vector<MathPiece> arithmetic_pieces(const PieceContext& context) {
+  std::vector<MathPiece> out;
+  if (context.avx512())  // below it there is no conversion between f64 and integers of 64 bits either
+    out = {{"div", 'l', 2, false, div_signed, "", div_i64_lanes},
+           {"floordiv", 'l', 2, false, floordiv_signed, "", floordiv_i64_lanes},
+           {"mod", 'l', 2, false, mod_signed, "", mod_i64_lanes},
+           {"fmod", 'l', 2, false, fmod_signed, "", fmod_i64_lanes}};
+  const std::vector<MathPiece> common = {
       {"min", 'f', 2, false, min_float},
       {"max", 'f', 2, false, max_float},
       {"min", 'n', 2, false, min_integer},
@@ -397,6 +430,8 @@ std::vector<MathPiece> arithmetic_pieces() {
       {"pow", 'u', 2, true, pow_unsigned},
       {"rsqrt", 'f', 1, false, rsqrt_text},
   };
+  out.insert(out.end(), common.begin(), common.end());
+  return out;
 }
 
 }  // namespace kiln::codegen

@@ -158,18 +158,18 @@ constexpr const char* log10_short_text =
     R"(K_FN $F log10_short_f64($F x) { return log_f64(x) * $S(0x1.bcb7b1526e50ep-2); }
 )";
 
-// C's pow, given a = |x| and r = a^y for ordinary a and y.
-constexpr const char* pow_special_text = R"(K_FN $F pow_special_f64($F x, $F y, $F r) {
+// C's pow, given a = |x| and r = a^y for ordinary a and y. (Beyond 2^24 f32 has no odd numbers.)
+constexpr const char* pow_special_text = R"(K_FN $F pow_special_$e($F x, $F y, $F r) {
   const $F inf = $S(__builtin_inf()), zero = $S(0.0), one = $S(1.0);
-  $F a = abs_f64(x), b = abs_f64(y);
-  $M whole = round_f64(y) == y, odd = whole & (b < $S(0x1p53)) & (round_f64(y * $S(0.5)) != y * $S(0.5));
+  $F a = abs_$e(x), b = abs_$e(y);
+  $M whole = round_$e(y) == y, odd = whole & (b < $S(0x1p53)) & (round_$e(y * $S(0.5)) != y * $S(0.5));
   $F grows = y > zero ? inf : zero, shrinks = y > zero ? zero : inf;
   r = b == inf ? (a > one ? grows : shrinks) : r;
   r = (a == one) & (b == inf) ? one : r;
   r = a == zero ? shrinks : r;
   r = a == inf ? grows : r;
   r = (x < zero) & (a < inf) & (a > zero) & (whole ? $SI(0) : $SI(-1)) ? $S(__builtin_nan("")) : r;
-  $F signed_r = odd ? copysign_f64(r, x) : r;
+  $F signed_r = odd ? copysign_$e(r, x) : r;
   r = r == r ? signed_r : r;
   r = (x != x) | (y != y) ? x + y : r;
   return (y == zero) | (x == one) ? one : r;
@@ -182,8 +182,18 @@ constexpr const char* pow_text = R"(K_FN $F pow_f64($F x, $F y) {
   return pow_special_f64(x, y, exp_dd_f64(p.hi, fma_f64(l.lo, b, p.lo), $S(1.0)));
 }
 )";
+// As good as f32 needs it, of a number above 0 that is one of f32: 2^(y log2 x), with log2 m = s P(s^2) to 2^-38.
 constexpr const char* pow_short_text = R"(K_FN $F pow_short_f64($F x, $F y) {
-  return pow_special_f64(x, y, exp_f64(y * log_f64(abs_f64(x))));
+  $U b = __builtin_bit_cast($U, x), t = b - $SU(0x3fe6a09e667f3bcdull);
+  $F m = __builtin_bit_cast($F, b - (t & $SU(0xfff0000000000000ull)));
+  $U biased = ((t + $SU(0x4000000000000000ull)) >> 52) + $SU(0x4338000000000000ull - 1024);
+  $F e = __builtin_bit_cast($F, biased) - $S(0x1.8p52), f = m - $S(1.0), s = f / ($S(2.0) + f), z = s * s;
+  $F p = y * fma_f64(s, $POLY{z; 0x1.71547652bee6dp+1, 0x1.ec709d125087fp-1, 0x1.2777803ab3b7ap-1, 0x1.a58d66ca57b04p-2, 0x1.5cea8640f7fc5p-2}, e);
+  p = lesser_f64($S(1000.0), p);
+  p = greater_f64($S(-1000.0), p);
+  $F k = p + $S(0x1.8p52), r = p - (k - $S(0x1.8p52));
+  $F q = $POLY{r; 0x1.0000000261693p+0, 0x1.62e430c7e6cdap-1, 0x1.ebfbdadc66767p-3, 0x1.c6aed4bb44817p-5, 0x1.3b2dbbf2b7451p-7, 0x1.5f4569ed09c4cp-10, 0x1.41d313d5dbf4fp-13};
+  return q * __builtin_bit_cast($F, (__builtin_bit_cast($I, k) + 1023) << 52);
 }
 )";
 
@@ -254,7 +264,7 @@ std::vector<MathPiece> math_exp_log_pieces() {
       {"log10", 'd', 1, false, log10_text},
       {"log2_short", 'd', 1, false, log2_short_text},
       {"log10_short", 'd', 1, false, log10_short_text},
-      {"pow_special", 'd', 0, false, pow_special_text},
+      {"pow_special", 'f', 0, false, pow_special_text},
       {"pow", 'd', 2, false, pow_text},
       {"pow_short", 'd', 2, false, pow_short_text},
       {"tanh", 'd', 1, false, tanh_text},

@@ -114,6 +114,52 @@ constexpr const char* logf_text = R"(K_FN $F log_f32($F x) {
   return x < $S(0.0f) ? $S(__builtin_nanf("")) : r;
 }
 )";
+// What 1 + x loses is added to the logarithm's low part. (From 2^24 on that is too little to show.)
+constexpr const char* log1pf_text = R"(K_FN $F log1p_f32($F x) {
+  $F w = $S(1.0f) + x, lost = x - (w - $S(1.0f));
+  $U b = __builtin_bit_cast($U, w), t = b - $SU(0x3f3504f3u);
+  $F m = __builtin_bit_cast($F, b - (t & $SU(0xff800000u)));
+  $U biased = ((t + $SU(0x40000000u)) >> 23) + $SU(0x4b400000u - 128u);
+  $F e = __builtin_bit_cast($F, biased) - $S(0x1.8p23f), f = m - $S(1.0f), z = f * f;
+  $F p = $POLY{f; 0.333333313f, -0.249999811f, 0.200006894f, -0.166691574f, 0.142511107f, -0.123965156f,
+      0.116349707f, -0.116614448f, 0.0733351295f};
+  $F y = fma_f32(e, $S(0x1.7f7d1cp-20f), z * f * p) + lost / w;
+  y = fma_f32(z, $S(-0.5f), y);
+  $F r = fma_f32(e, $S(0x1.62e4p-1f), f + y);
+  r = x < $S(__builtin_inff()) ? r : x;
+  r = x == $S(-1.0f) ? $S(-__builtin_inff()) : r;
+  r = x < $S(-1.0f) ? $S(__builtin_nanf("")) : r;
+  return x == $S(0.0f) ? x : r;
+}
+)";
+// The quotient of the smaller by the larger one with what its rounding loses, then the angle from the nearest axis:
+// what is added to it comes last, once. (Without a fused multiply-add the loss is not known.)
+constexpr const char* atan2f_text = R"(K_FN $F atan2_f32($F y, $F x) {
+#ifdef __FMA__
+  const $F inf = $S(__builtin_inff()), zero = $S(0.0f);
+  $F a = abs_f32(x), b = abs_f32(y);
+  $M steep = b > a, left = __builtin_bit_cast($I, x) < $SI(0);
+  $F top = steep ? a : b, bottom = steep ? b : a;
+  $F q = top / bottom, lost = fma_f32(-q, bottom, top) / bottom;
+  lost = (bottom < inf) & (bottom > zero) ? lost : zero;
+  q = bottom < inf ? q : top < inf ? zero : $S(1.0f);
+  q = bottom == zero ? zero : q;
+  $F z = q * q, slope = fma_f32(z, fma_f32(z, $S(0.5f), $S(-1.0f)), $S(1.0f));
+  $F s = fma_f32(q * z, $POLY{z; -0.333333015f, 0.199986383f, -0.142652452f, 0.109575741f, -0.0841945559f,
+      0.0582345426f, -0.0314557217f, 0.0110644586f, -0.00182721973f}, lost * slope);
+  $F base = steep ? $S(0x1.921fb6p0f) : left ? $S(0x1.921fb6p1f) : zero;
+  $F low = steep ? $S(-0x1.777a5cp-25f) : left ? $S(-0x1.777a5cp-24f) : zero;
+  $M turned = steep ^ left;
+  q = turned ? -q : q;
+  s = turned ? -s : s;
+  $F d = base + q, rest = q - (d - base);
+  $F r = copysign_f32(d + (s + (rest + low)), y);
+  return (x != x) | (y != y) ? x + y : r;
+#else
+  return cvt_$D_$F(atan2_f64(cvt_$F_$D(y), cvt_$F_$D(x)));
+#endif
+}
+)";
 constexpr const char* tanhf_text = R"(K_FN $F tanh_f32($F x) {
   $F a = abs_f32(x), z = x * x;
   $F p = $POLY{z; -0.333333332f, 0.13333305f, -0.0539595463f, 0.0217709541f, -0.00834985317f, 0.0022987523f};
@@ -196,12 +242,24 @@ constexpr const char* normal_cdff_text = R"(K_FN $F normal_cdf_f32($F x) {
   return x < $S(0.0f) ? left : $S(1.0f) - left;
 }
 )";
+// Two fits in w = -log(1 - x^2), by f64; only rarely does anything need the second one.
+constexpr const char* erfinvf_text =
+    R"(K_FN $F erfinv_f32($F x) { return cvt_$D_$F(erfinv_short_f64(cvt_$F_$D(x))); }
+)";
+constexpr const char* lgammaf_text = "K_FN $F lgamma_f32($F x) { return cvt_$D_$F(lgamma_short_f64(cvt_$F_$D(x))); }\n";
+constexpr const char* digammaf_text =
+    "K_FN $F digamma_f32($F x) { return cvt_$D_$F(digamma_short_f64(cvt_$F_$D(x))); }\n";
 constexpr const char* sinf_text = R"(K_FN $F sin_f32($F x) { return cvt_$D_$F(sin_short_f64(cvt_$F_$D(x))); }
 )";
 constexpr const char* cosf_text = R"(K_FN $F cos_f32($F x) { return cvt_$D_$F(cos_short_f64(cvt_$F_$D(x))); }
 )";
-constexpr const char* powf_text =
-    R"(K_FN $F pow_f32($F x, $F y) { return cvt_$D_$F(pow_short_f64(cvt_$F_$D(x), cvt_$F_$D(y))); }
+constexpr const char* powf_text = R"(K_FN $F pow_f32($F x, $F y) {
+  const $F inf = $S(__builtin_inff());
+  $F r = cvt_$D_$F(pow_short_f64(cvt_$F_$D(abs_f32(x)), cvt_$F_$D(y)));
+  $M special = (x > $S(0.0f)) & (x < inf) & (abs_f32(y) < inf) ? $SI(0) : $SI(-1);
+  if ($ANY(special)) r = pow_special_f32(x, y, r);
+  return r;
+}
 )";
 // log of a number rounded to f64 is good to f32's last bit even after the multiplication.
 constexpr const char* log2f_text = R"(K_FN $F log2_f32($F x) { return cvt_$D_$F(log2_short_f64(cvt_$F_$D(x))); }
@@ -221,6 +279,11 @@ std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
       {"exp2", 's', 1, false, exp2f_text},
       {"expm1", 's', 1, false, expm1f_text},
       {"log", 's', 1, false, logf_text},
+      {"log1p", 's', 1, false, log1pf_text},
+      {"atan2", 's', 2, false, atan2f_text},
+      {"erfinv", 's', 1, false, erfinvf_text},
+      {"lgamma", 's', 1, false, lgammaf_text},
+      {"digamma", 's', 1, false, digammaf_text},
       {"tanh", 's', 1, false, tanhf_text},
       {"sigmoid", 'd', 1, false, sigmoidf_text},
       {"sigmoid", 's', 1, false, full ? sigmoid_avx512 : sigmoidf_text},
@@ -237,11 +300,9 @@ std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
   for (MathPiece& piece : out)
     for (const char* name : {"exp", "exp_or_zero", "sigmoid", "tanh", "erf", "normal_cdf"})
       piece.held |= std::string_view(piece.name) == name;
-  for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",
-                           "erfinv", "lgamma", "digamma"}) {
+  for (const char* name : {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc"}) {
     out.push_back({name, 's', 1, false, nullptr});
   }
-  out.push_back({"atan2", 's', 2, false, nullptr});
   return out;
 }
 

@@ -65,6 +65,28 @@ constexpr const char* erfinv_text = R"(K_FN $F erfinv_f64($F x) {
 }
 )";
 
+// As good as f32 needs it, with a logarithm as short as that needs it.
+constexpr const char* erfinv_short_text = R"(K_FN $F erfinv_short_f64($F x) {
+  $F a = abs_f64(x), c = ($S(1.0) - a) * ($S(1.0) + a);
+  $U b = __builtin_bit_cast($U, c), t = b - $SU(0x3fe6a09e667f3bcdull);
+  $F m = __builtin_bit_cast($F, b - (t & $SU(0xfff0000000000000ull)));
+  $U biased = ((t + $SU(0x4000000000000000ull)) >> 52) + $SU(0x4338000000000000ull - 1024);
+  $F e = __builtin_bit_cast($F, biased) - $S(0x1.8p52), f = $S(1.0) - m, s = f / (m + $S(1.0)), z = s * s;
+  $F w = fma_f64(s, $POLY{z; 0x1.fffffffa0c9bdp+0, 0x1.55558790dd82ep-1, 0x1.99576d2322bcbp-2, 0x1.32729176926fbp-2}, e * $S(-0x1.62e42fefa39efp-1));
+  $F u = w - $S(2.5);
+  $F y = a * $POLY{u; 0x1.805c5d073f533p+0, 0x1.f91e8b0a2b8fbp-3, -0x1.11c4201b8f346p-8, -0x1.48664571b2343p-10, 0x1.c9c597cbd4528p-13, -0x1.4cfcf4c5149c2p-18, -0x1.ccfc4e9b79edcp-19, 0x1.f43f48632df0cp-22, 0x1.35df6eff2c76dp-26, -0x1.2d6e2b04ddf18p-27, 0x1.70f1c7d57d00ap-32};
+  $M far = w < $S(5.0) ? $SI(0) : $SI(-1);
+  if ($ANY(far)) {
+    $F v = sqrt_f64(w) - $S(3.0);
+    $F distant = $POLY{v; 0x1.6a994169e165dp+1, 0x1.00ae7b6298cf9p+0, 0x1.c07f722deec6fp-8, -0x1.c38d06a61471dp-9, 0x1.2bdfa1c8f1ce6p-10, -0x1.cfe8a3c9d93acp-13, -0x1.5d367101f15b1p-15, 0x1.dc17d1aa5264dp-15, -0x1.1f19008b4dcb2p-16};
+    y = far ? distant : y;
+  }
+  y = a == $S(1.0) ? $S(__builtin_inf()) : y;
+  y = a <= $S(1.0) ? y : $S(__builtin_nan(""));
+  return copysign_f64(y, x);
+}
+)";
+
 // ---- gamma
 // -----------------------------------------------------------------------------------------------------------
 
@@ -106,6 +128,23 @@ constexpr const char* lgamma_text = R"(K_FN f64 lgamma_f64(f64 x) {
   return log_f64(0x1.921fb54442d18p1 / (a * sin_f64(part * 0x1.921fb54442d18p1))) - lgamma_positive_f64(a);
 }
 )";
+// For f32, of many numbers at once: seven steps up where it is small, then the asymptotic series. What is not above 0
+// is rare, and computed one by one.
+constexpr const char* lgamma_short_text = R"(K_FN $F lgamma_short_f64($F x) {
+  $M small = x < $S(7.0);
+  $F y = x * (x + $S(6.0)), p = y * (y + $S(5.0)) * ((y + $S(8.0)) * (x + $S(3.0)));
+  $F b = small ? x + $S(7.0) : x, part = $S(1.0) / b, z = part * part;
+  $F series = part * $POLY{z; 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
+      -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10, 0x1.a41a41a41a41ap-8};
+  $F r = (b - $S(0.5)) * (log_f64(b) - $S(1.0)) + ($S(0x1.acfe390c97d69p-2) + series);
+  r = small ? r - log_f64(p) : r;
+  $M rare = (x > $S(0.0)) & (x < $S(__builtin_inf())) ? $SI(0) : $SI(-1);
+  if ($ANY(rare))
+    for (int i = 0; i < $N; i++)
+      if (rare$at) r$at = lgamma_f64(x$at);
+  return r;
+}
+)";
 // Recurrence up to 10, then the asymptotic series; negative arguments by reflection.
 constexpr const char* digamma_text = R"(static __attribute__((noinline, unused)) f64 digamma_f64(f64 x) {
   if (x == 0) return copysign_f64(__builtin_inf(), -x);
@@ -124,6 +163,23 @@ constexpr const char* digamma_text = R"(static __attribute__((noinline, unused))
 }
 )";
 
+// The same for f32: the sum of 1 / (x + i) for eight steps is one quotient, of pairs that have one sum.
+constexpr const char* digamma_short_text = R"(K_FN $F digamma_short_f64($F x) {
+  $M small = x < $S(8.0);
+  $F y = x * (x + $S(7.0)), p = y * (y + $S(6.0)), q = (y + $S(10.0)) * (y + $S(12.0)), t = y + y;
+  $F steps = (x + x + $S(7.0)) * ((t + $S(6.0)) * q + (t + $S(22.0)) * p) / (p * q);
+  $F b = small ? x + $S(8.0) : x, part = $S(1.0) / b, z = part * part;
+  $F series = z * $POLY{z; 0x1.5555555555555p-4, -0x1.1111111111111p-7, 0x1.0410410410410p-8,
+      -0x1.1111111111111p-8, 0x1.f07c1f07c1f08p-8, -0x1.5995995995996p-6, 0x1.5555555555555p-4};
+  $F r = log_f64(b) - (small ? steps : $S(0.0)) - $S(0.5) * part - series;
+  $M rare = (x > $S(0.0)) & (x < $S(__builtin_inf())) ? $SI(0) : $SI(-1);
+  if ($ANY(rare))
+    for (int i = 0; i < $N; i++)
+      if (rare$at) r$at = digamma_f64(x$at);
+  return r;
+}
+)";
+
 }  // namespace
 
 std::vector<MathPiece> math_special_pieces() {
@@ -133,11 +189,14 @@ std::vector<MathPiece> math_special_pieces() {
       {"erf", 'd', 1, false, erf_text},
       {"erfc", 'd', 1, false, erfc_text},
       {"erfinv", 'd', 1, false, erfinv_text},
+      {"erfinv_short", 'd', 1, false, erfinv_short_text},
       {"normal_cdf", 'd', 1, false, normal_cdf_text},
       {"lgamma_near", 'd', 0, true, lgamma_near_text},
       {"lgamma_positive", 'd', 0, true, lgamma_positive_text},
       {"lgamma", 'd', 1, true, lgamma_text},
+      {"lgamma_short", 'd', 1, false, lgamma_short_text},
       {"digamma", 'd', 1, true, digamma_text},
+      {"digamma_short", 'd', 1, false, digamma_short_text},
   };
 }
 

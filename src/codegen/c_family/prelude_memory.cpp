@@ -143,8 +143,8 @@ std::string every_second_back(const VectorType& t, bool masked) {
     body = str("const ", v, " a = ldk_", v, "(p - ", 2 * last, ", e & ", (1u << t.lanes) - 1, "u), b = ldk_", v,
                "(p - ", last, ", e >> ", last, " & ", (1u << t.lanes) - 1, "u);");
   }
-  return str("  if (__builtin_constant_p(s) && s == -2) { ", spread, body, " return __builtin_shufflevector(a, b", order,
-             "); }\n");
+  return str("  if (__builtin_constant_p(s) && s == -2) { ", spread, body, " return __builtin_shufflevector(a, b",
+             order, "); }\n");
 }
 
 // From the last to the first (a flip): a vector whose last lane is the first element, turned round.
@@ -172,7 +172,8 @@ std::string scattered_load(const VectorType& t, bool indexed, bool masked, const
   if (!context.is_pair(e, t.lanes)) {
     std::string lane = indexed ? "p[j[#]]" : "p[# * s]";
     if (masked) lane = str("k >> # & 1 ? ", lane, " : (", e.name, ")0");
-    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + every_second_back(t, masked) + backwards(t, masked);
+    if (!indexed && t.lanes > 2 && t.lanes <= 16)
+      head += every_second(t, masked) + every_second_back(t, masked) + backwards(t, masked);
     return str(head, "  return ", t.name(), "{", repeat_lanes(t.lanes, lane), "};\n}\n");
   }
   head += "  return ";
@@ -409,8 +410,8 @@ std::string transpose_text(const PieceContext& context) {
   return out + "}\n";
 }
 
-// The same of f64, whose vectors are pairs of half as many lanes: a block of lanes of every second of two vectors changes
-// places with one of the first, for blocks of 1, 2, 4, …; then so do the two quadrants beside the diagonal.
+// The same of f64, whose vectors are pairs of half as many lanes: a block of lanes of every second of two vectors
+// changes places with one of the first, for blocks of 1, 2, 4, …; then so do the two quadrants beside the diagonal.
 std::string transpose_f64_text(const PieceContext& context) {
   const Element& f64 = *find_element("f64");
   const bool pair = context.is_pair(f64, context.lanes);
@@ -425,8 +426,8 @@ std::string transpose_f64_text(const PieceContext& context) {
       orders[1] += str(", ", lane & step ? lane + lanes : lane + step);
     }
     out += str("  for (int i = 0; i < ", lanes, "; i++) {\n    if (i & ", step, ") continue;\n    const ", v,
-               " a = x[i], b = x[i + ", step, "];\n    x[i] = __builtin_shufflevector(a, b", orders[0], ");\n    x[i + ",
-               step, "] = __builtin_shufflevector(a, b", orders[1], ");\n  }\n");
+               " a = x[i], b = x[i + ", step, "];\n    x[i] = __builtin_shufflevector(a, b", orders[0],
+               ");\n    x[i + ", step, "] = __builtin_shufflevector(a, b", orders[1], ");\n  }\n");
   }
   out += "}\n";
   if (!pair) return out;
@@ -459,8 +460,8 @@ std::string interleaved_store_text(const Element& element, bool back, const Piec
   }
   const std::string all = str("((1ul << ", 2 * lanes, ") - 1)");
   return str("K_FN void k_interleave_", back ? "back_" : "", element.name, "(", element.name, "* p, ", v, " a, ", v,
-             " b, int n) {\n", back ? str("  p -= ", 2 * (lanes - 1), ";\n") : "", made, "  if (n == ", lanes, ") {", whole,
-             " return; }\n  const unsigned long k = ",
+             " b, int n) {\n", back ? str("  p -= ", 2 * (lanes - 1), ";\n") : "", made, "  if (n == ", lanes, ") {",
+             whole, " return; }\n  const unsigned long k = ",
              back ? str(all, " & ~0ul << 2 * (", lanes, " - n)") : "(1ul << 2 * n) - 1", ";\n", masked, "}\n");
 }
 

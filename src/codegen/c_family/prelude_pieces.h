@@ -73,10 +73,11 @@ std::string fill(std::string_view text, const Replacements& replacements);
 //   lane i ("[i]", nothing for scalars).
 struct MathPiece {
   const char* name;  // without type: "exp" makes exp_f32
-  char type;         // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'u' unsigned, 'n' all integers, 'a' all
-  int arity;         // of the function passed on to halves; 0: internal, for natural types only
-  bool scalar_only;  // a vector calls it lane by lane; with arity 0 there is no vector form
-  const char* text;  // nullptr: f32 computed through the f64 function of the same name
+  char
+      type;  // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'l' i64, 'u' unsigned, 'n' all integers, 'a' all
+  int arity;              // of the function passed on to halves; 0: internal, for natural types only
+  bool scalar_only;       // a vector calls it lane by lane; with arity 0 there is no vector form
+  const char* text;       // nullptr: f32 computed through the f64 function of the same name
   const char* also = "";  // further names defined by the text, separated by spaces
   const char* vector =
       nullptr;        // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
@@ -84,7 +85,7 @@ struct MathPiece {
 };
 
 // The tables, one per source file.
-std::vector<MathPiece> arithmetic_pieces();
+std::vector<MathPiece> arithmetic_pieces(const PieceContext& context);
 std::vector<MathPiece> rounding_pieces(const PieceContext& context);
 std::vector<MathPiece> math_f32_pieces(const PieceContext& context);
 std::vector<MathPiece> math_exp_log_pieces();
