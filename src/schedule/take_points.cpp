@@ -244,14 +244,23 @@ class Windows {
     return all;
   }
 
-  // An index of the picture goes along this sum's variable and a loop's around it.
+  // An index of the picture goes along this sum's variable and a loop's around it; not a loop over groups, each of
+  // which has weights of its own: its number and the sum's make a channel of the picture.
   bool moves_over_picture(const Loop& sum, const Window& window) const {
     for (const Expr& e : window.picture->index) {
       if (!mentions(e, sum.var)) continue;
       if (mentions(e, window.points->var)) return true;
       for (const Loop* loop : window.around)
-        if (mentions(e, loop->var)) return true;
+        if (mentions(e, loop->var) && !weights_vary(*loop, window)) return true;
     }
+    return false;
+  }
+  bool weights_vary(const Loop& loop, const Window& window) const {
+    for (const Loop* sum : window.sums)
+      for (const Stmt& stmt : sum->body)
+        if (stmt.kind == StmtKind::load && &stmt != window.picture &&
+            mentions(address_of(stmt, program_, env_), loop.var))
+          return true;
     return false;
   }
 
