@@ -183,10 +183,11 @@ class Windows {
         if (stmt.kind != StmtKind::load) continue;
         const Expr address = address_of(stmt, program_, env_);
         const auto in_lanes = affine_in(address, window.lanes->var);
-        const bool grouped = !in_lanes && buffer_of(stmt).dtype == DType::f32 &&
-                             grouped_lanes(address, window.lanes->var, target_.lanes, env_).has_value();
-        if (!grouped && (!in_lanes || !in_lanes->coefficient.is_constant())) return false;
-        const int64_t apart = grouped ? 1 : in_lanes->coefficient.value();
+        const bool shuffled = !in_lanes && buffer_of(stmt).dtype == DType::f32 &&
+                              (grouped_lanes(address, window.lanes->var, target_.lanes, env_) ||
+                               lanes_by_turns(address, window.lanes->var, target_.lanes, env_));
+        if (!shuffled && (!in_lanes || !in_lanes->coefficient.is_constant())) return false;
+        const int64_t apart = shuffled ? 1 : in_lanes->coefficient.value();
         window.own |= apart == 1 && mentions(address, window.points->var);
         if (mentions(address, window.points->var)) {
           if (window.picture || (apart != 0 && apart != 1)) return false;

@@ -227,6 +227,14 @@ TEST(TakePoints, WideGroupsAreAProduct) {
   EXPECT_FALSE(take_points(program, Target(), log)) << print(program);
 }
 
+// Channels that were shuffled before: lanes take them from two lines by turns.
+TEST(TakePoints, ShuffledChannels) {
+  bool changed = false;
+  const std::string text = taken(replace_all(Picture().text(), "i1] mask", "i1 // 2 + (i1 % 2)*16] mask"), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+}
+
 TEST(TakePoints, WeightsThatAreNoneStayExact) {
   bool changed = false;
   Picture input;
