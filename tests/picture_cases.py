@@ -157,6 +157,27 @@ class Corners(nn.Module):
         return self.wide(column), self.point(point), self.line(column[:, :, :, 0][:, :, :1]), *made
 
 
+class Shuffled(nn.Module):
+    """Channels that are shuffled between convolutions, wide groups, a picture that becomes rows of tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.halves = nn.Conv2d(4, 48, 3, padding=1), nn.Conv2d(24, 24, 1)
+        self.apart, self.wide = nn.Conv2d(48, 48, 3, 2, 1, groups=48), nn.Conv2d(48, 48, 3, padding=1, groups=3)
+        self.pairs, self.out = nn.Conv2d(48, 48, 1, groups=4), nn.Linear(48, 5)
+
+    @staticmethod
+    def shuffle(x, groups):
+        return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+
+    def forward(self, x):
+        kept, x = self.shuffle(self.first(x), 2).chunk(2, 1)
+        x = torch.cat([kept, F.relu(self.halves(x))], 1)
+        small = self.apart(self.shuffle(x, 2))
+        x = self.wide(F.relu(self.shuffle(self.pairs(x), 4)))
+        return self.out(F.gelu(x.flatten(2).transpose(1, 2))), small, F.pixel_shuffle(small, 2)
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -217,3 +238,7 @@ def add_cases(case, Case, randn):
     def picture_corners():
         return Case(Corners().eval(), [(randn(2, 16, 2, 1), randn(1, 6, 1, 1), randn(1, 2, 3, 4))],
                     "windows over single points and columns, factors near whole ones")
+
+    @case
+    def picture_shuffled():
+        return Case(Shuffled().eval(), [(randn(1, 4, 19, 18),)], "shuffled channels, wide groups, pictures as rows of tokens")

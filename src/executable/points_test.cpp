@@ -345,5 +345,27 @@ TEST(GroupedLanes, ReadNoFurtherThanTheyGo) {
   }
 }
 
+// Lanes that take from several lines by turns: a part of a vector from each, put together, also where lanes are left
+// over and the last line ends with the buffer.
+TEST(LanesByTurns, ReadNoFurtherThanTheyGo) {
+  for (const auto& [channels, turns] :
+       std::vector<std::array<int64_t, 2>>{{32, 2}, {29, 2}, {64, 4}, {43, 4}, {30, 3}}) {
+    const int64_t line = (channels + turns - 1) / turns;
+    const LoopsPackage package(str("loops shuffled\nbuffer x f32[3, ", turns, ", ", line, "] strides [", turns * line,
+                                   ", ", line, ", 1] input position 0\nbuffer y f32[3, ", channels, "] strides [",
+                                   channels,
+                                   ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+                                   "  kernel shuffle ops [view] {\n    schedule items [3] grain 1 lanes ", lanes(),
+                                   "\n    for i0 in [3] parallel @item {\n      for i1 in [", channels,
+                                   "] parallel @lane(", lanes(), ", mask) {\n        %0 = load.f32 x[i0, i1 % ", turns,
+                                   ", i1 // ", turns, "]\n        store y[i0, i1] = %0\n      }\n    }\n  }\n}\n"));
+    const std::vector<Datum> inputs = {{filled(DType::f32, {3, turns, line}, 5)}};
+    expect_near(package.run(inputs), package.interpreted(inputs), 0);
+    expect_near(package.run(inputs, {"check_bounds=1"}), package.interpreted(inputs), 0);
+    const bool put_together = package.source().find("__builtin_shufflevector(g") != std::string::npos;
+    EXPECT_EQ(put_together, lanes() >= 2 * turns && lanes() % turns == 0) << package.source();
+  }
+}
+
 }  // namespace
 }  // namespace kiln

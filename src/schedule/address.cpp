@@ -113,7 +113,43 @@ Expr without_quotients(const Expr& e, const std::string& var, int64_t lanes, con
   return all;
 }
 
+constexpr int64_t most_lines_of_lanes = 4;  // lines: each is a load of a part of a vector
+
+// What the variable is divided by, and its rest taken of, if that is one number and the variable is nowhere else. 0: it
+// is not.
+int64_t turns_of(const Expr& e, const std::string& var) {
+  if (e.op() == ExprOp::constant || e.op() == ExprOp::float_constant) return -1;
+  if (e.op() == ExprOp::symbol) return e.name() == var ? 0 : -1;
+  const bool divided = (e.op() == ExprOp::floordiv || e.op() == ExprOp::mod) && !e.is_float();
+  if (divided && e.args()[0].is_symbol() && e.args()[0].name() == var)
+    return e.args()[1].is_constant() ? std::max<int64_t>(0, e.args()[1].value()) : 0;
+  int64_t found = -1;
+  for (const Expr& arg : e.args()) {
+    const int64_t here = turns_of(arg, var);
+    if (here == 0 || (here > 0 && found > 0 && here != found)) return 0;
+    if (here > 0) found = here;
+  }
+  return found;
+}
+
 }  // namespace
+
+std::optional<LanesByTurns> lanes_by_turns(const Expr& address, const std::string& var, int64_t lanes,
+                                           const RangeEnv& env) {
+  const int64_t turns = turns_of(address, var);
+  if (turns < 2 || turns > most_lines_of_lanes || lanes % turns != 0 || lanes / turns < 2) return {};
+  // The place in a line and the line's number, as variables: var = place * turns + line.
+  const std::string place = "place of " + var, line = "line of " + var;
+  RangeEnv parts = env;
+  parts.ranges[line] = {0, turns - 1};
+  parts.ranges[place] = {0, INT64_MAX};
+  const Expr plain = simplify(substitute(address, {{var, Expr::symbol(place) * turns + Expr::symbol(line)}}), parts);
+  const auto along = affine_in(plain, place);
+  if (!along || !along->coefficient.is_constant(1)) return {};
+  const auto across = affine_in(along->rest, line);
+  if (!across || across->coefficient.is_constant(0)) return {};
+  return LanesByTurns{turns, across->coefficient};
+}
 
 std::optional<GroupedLanes> grouped_lanes(const Expr& address, const std::string& var, int64_t lanes,
                                           const RangeEnv& env) {

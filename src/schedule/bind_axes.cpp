@@ -2,6 +2,7 @@
 
 #include "loop_passes/rewrite.h"
 #include "loops/lane_pairs.h"
+#include "schedule/contractions.h"
 #include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 
@@ -446,6 +447,10 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
     if (!item_loops(*kernel).loops.empty()) return;  // bound when it was made
     if (once && is_small(*kernel, program)) return Binder(program, *kernel, target).run(false);
+    if (target.lanes > 1 && straighten_sums(*kernel, program))
+      log.add([&] {
+        return Decision{"order the sums of", kernel->name, "", "", "the innermost one reads neighbours", true, ""};
+      });
     if (tile_transpose(*kernel, program, target))
       log.add([&] { return Decision{"transpose", kernel->name, "in blocks", "", "it reads across lines", true, ""}; });
     Binder(program, *kernel, target).run();

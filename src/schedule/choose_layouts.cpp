@@ -71,7 +71,7 @@ class Layouts {
         relate(*kernel);
       }
     const bool follows = follow_others();
-    if (wishes_.empty()) return follows;
+    if (wishes_.empty() && points_.empty()) return follows;
     const std::set<BufferId> followed = choose();
     for (Item& item : program_.block)
       if (auto* kernel = std::get_if<Kernel>(&item.what)) {
@@ -188,10 +188,50 @@ class Layouts {
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
     if (!channels || has_odd_groups(*input, channels->var)) return;
+    if (const auto point = single_point(*nest, *channels, *weight, *input)) {
+      points_[&kernel] = *point;
+      return;
+    }
     if (estimate(channels->extent, program_) >= 8) wishes_of_results(kernel, *nest->store, *input, channels->var, work);
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
         wishes_.push_back({input->buffer, *d, work, &kernel, false});
+  }
+
+  // A window as large as the picture (a classifier's first layer) makes one point: each weight is read once, as it lies,
+  // and the picture, which is small beside them, should lie as they do.
+  struct Point {
+    BufferId picture;
+    std::vector<size_t> dims;  // of the picture, in the order of the weights, outermost first
+  };
+  std::optional<Point> single_point(const Nest& nest, const Loop& channels, const Stmt& weight,
+                                    const Stmt& input) const {
+    for (const Loop* loop : nest.parallel)
+      if (loop != &channels && !loop->extent.is_constant(1)) return {};
+    const Expr weights = address_of(weight, program_, program_.ranges());
+    std::vector<std::pair<int64_t, size_t>> order;
+    int64_t terms = 1;
+    for (const Loop* sum : nest.sums) {
+      if (sum->extent.is_constant(1)) continue;
+      const auto dim = dim_of(input, sum->var);
+      const auto along = affine_in(weights, sum->var);
+      if (!dim || !along || !along->coefficient.is_constant() || !sum->extent.is_constant() ||
+          !(sum->extent == buffer(input.buffer).sizes[*dim]))
+        return {};
+      order.emplace_back(along->coefficient.value(), *dim);
+      terms *= sum->extent.value();
+    }
+    // Not worth a kernel of its own: a few channels, or a few terms.
+    constexpr int64_t least_terms = 256, least_channels = 16;
+    if (order.size() < 2 || terms < least_terms ||
+        estimate(channels.extent, program_) < static_cast<double>(least_channels))
+      return {};
+    for (const Expr& size : buffer(input.buffer).sizes)
+      if (!size.is_constant()) return {};
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    Point point{input.buffer, {}};
+    for (const auto& [stride, dim] : order) point.dims.push_back(dim);
+    return point;
   }
 
   // A window that is reduced without weights (a pool) runs along the picture that it reads, each element of which it
@@ -310,6 +350,7 @@ class Layouts {
     for (Item& item : program_.block) {
       auto* kernel = std::get_if<Kernel>(&item.what);
       std::optional<Kernel> after;
+      if (kernel) copy_for_point(*kernel, out);
       for (const Wish& wish : wishes_) {
         if (!kernel || wish.kernel != kernel || innermost(wish.buffer, wish.dim)) continue;
         const BufferRole role = buffer(wish.buffer).role;
@@ -334,6 +375,33 @@ class Layouts {
       if (after) out.push_back(Item{std::move(*after)});
     }
     program_.block = std::move(out);
+  }
+
+  // The picture of a single point, where it has come to lie in another order than the weights.
+  void copy_for_point(Kernel& kernel, Block& before) {
+    const auto found = points_.find(&kernel);
+    if (found == points_.end() || lies_in_order(found->second)) return;
+    const auto& [picture, dims] = found->second;
+    Buffer copy = buffer(picture);
+    copy.name += "_as_weights";
+    copy.role = BufferRole::temp;
+    copy.position = -1;
+    copy.offset = 0;
+    Expr dense = 1;
+    for (size_t d = dims.size(); d-- > 0; dense = dense * copy.sizes[dims[d]]) copy.strides[dims[d]] = dense;
+    for (size_t d = 0; d < copy.sizes.size(); ++d)
+      if (std::find(dims.begin(), dims.end(), d) == dims.end()) copy.strides[d] = dense;
+    const BufferId own = program_.add_buffer(std::move(copy));
+    before.push_back(Item{copying(picture, own, kernel)});
+    replace(kernel, StmtKind::load, picture, own);
+  }
+  bool lies_in_order(const Point& point) const {
+    const Buffer& picture = buffer(point.picture);
+    for (size_t i = 1; i < point.dims.size(); ++i) {
+      const Expr &outer = picture.strides[point.dims[i - 1]], &inner = picture.strides[point.dims[i]];
+      if (!outer.is_constant() || !inner.is_constant() || outer.value() < inner.value()) return false;
+    }
+    return true;
   }
 
   // Every element, once, and nobody else writes any: only then may a copy of all of it follow.
@@ -504,6 +572,7 @@ class Layouts {
   std::vector<int> class_of_;
   std::set<BufferId> pinned_, made_of_weights_;
   std::vector<Wish> wishes_;
+  std::map<const Kernel*, Point> points_;
 };
 
 }  // namespace

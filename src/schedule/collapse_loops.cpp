@@ -195,8 +195,10 @@ bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, 
     if (inner.kind != StmtKind::load && inner.kind != StmtKind::store) continue;
     const Expr address = address_of(inner, program, env);
     divided_by(address, loop.var, divisors);
-    // What several lanes have in common (lines that are made wider) is loaded once and dealt out.
-    by_turns |= divides(address, loop.var) && !grouped_lanes(address, loop.var, target.lanes, env);
+    // What several lanes have in common (lines that are made wider) is loaded once and dealt out; parts of several
+    // lines are put together.
+    by_turns |= divides(address, loop.var) && !grouped_lanes(address, loop.var, target.lanes, env) &&
+                !lanes_by_turns(address, loop.var, target.lanes, env);
   }
   if (by_turns && divisors.size() == 1 && *divisors.begin() >= 2 && *divisors.begin() <= most_lines_by_turns &&
       split_turns(stmt, *divisors.begin(), loop.extent, kernel, program))

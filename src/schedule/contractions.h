@@ -20,6 +20,10 @@ struct FoundContraction {
 // factor best.
 FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& program);
 
+// The same for sums that are no contraction: the window of a convolution that makes one channel, whose lanes are the
+// terms. False: they stay as they are.
+bool straighten_sums(Kernel& kernel, const LoopProgram& program);
+
 // A product of one row has no loop over rows, and so is no contraction. With weights of bf16 or f16 it becomes one,
 // around which a loop of one iteration stands, where they are worth packing: those that lie along their columns, of
 // which an item would else read two lines of the cache here and two there, and those of a loop, which are read again

@@ -233,6 +233,62 @@ FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& progra
   return {std::move(found), ""};
 }
 
+bool straighten_sums(Kernel& kernel, const LoopProgram& program) {
+  constexpr int64_t least_neighbours = 8;
+  std::vector<const Body*> bodies;
+  Stmt* outer = nullptr;
+  for (Body* body = &kernel.body; !outer;) {
+    const auto loop = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+    if (loop == body->end()) return false;
+    bodies.push_back(body);
+    if (loop->loop->role == AxisRole::reduce)
+      outer = only_reduction(*body);
+    else if (loop->loop->role != AxisRole::parallel || loop->loop->directives != AxisDirectives{})
+      return false;
+    if (!outer && loop->loop->role == AxisRole::reduce) return false;
+    body = &loop->loop->body;
+  }
+  std::string why;
+  const std::vector<Stmt*> found = nested_sums(*outer, why);
+  if (found.size() < 2) return false;
+  for (const Stmt* sum : found) {
+    bodies.push_back(&sum->loop->body);
+    if (sum->loop->directives != AxisDirectives{} || sum->loop->only != no_value) return false;
+    for (const Stmt* other : found)
+      if (mentions(sum->loop->extent, other->loop->var)) return false;
+  }
+  const Dependence uses(bodies);
+  const RangeEnv env = kernel_ranges(kernel, program);
+  const auto is_weight = [&](const Stmt& load) {
+    const BufferRole role = program.buffers[static_cast<size_t>(load.buffer)].role;
+    return role == BufferRole::constant || role == BufferRole::derived;
+  };
+  std::vector<std::pair<int64_t, size_t>> keys;
+  bool neighbours = false;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Loop& loop = *found[i]->loop;
+    int64_t key = 0;
+    for (const Stmt* sum : found)
+      for (const Stmt& stmt : sum->loop->body) {
+        if (stmt.kind != StmtKind::load) continue;
+        if (stmt.mask != no_value && uses.depends(stmt.mask, loop.var)) key = INT64_MAX;
+        if (is_weight(stmt)) continue;
+        const auto along = affine_in(address_of(stmt, program, env), loop.var);
+        key = std::max(key, along && along->coefficient.is_constant() ? std::abs(along->coefficient.value())
+                                                                      : INT64_MAX - 1);
+      }
+    neighbours |= key == 1 && i + 1 < found.size() && estimate(loop.extent, program) >= least_neighbours;
+    keys.emplace_back(key, i);
+  }
+  std::stable_sort(keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (!neighbours || keys.back().first != 1) return false;
+  std::vector<size_t> order;
+  for (const auto& [key, i] : keys) order.push_back(i);
+  std::vector<Stmt*> sums = found;
+  reorder(sums, order, program);
+  return true;
+}
+
 bool find_contractions(LoopProgram& program, Log& log) {
   bool changed = false;
   for_each_item(program.block, [&](Item& item) {

@@ -196,6 +196,15 @@ struct GroupedLanes {
 };
 std::optional<GroupedLanes> grouped_lanes(const Expr& address, const std::string& var, int64_t lanes,
                                           const RangeEnv& env);
+// An address in which lanes read several lines of memory by turns, each along one of them: channels that are shuffled,
+// the points of a pixel shuffle. Lane `i` reads element i // turns of line i % turns; lines are `distance` apart. The
+// first lane is a multiple of the lanes there are.
+struct LanesByTurns {
+  int64_t turns = 0;
+  Expr distance;
+};
+std::optional<LanesByTurns> lanes_by_turns(const Expr& address, const std::string& var, int64_t lanes,
+                                           const RangeEnv& env);
 // A reduction whose iterations can be spread over lanes.
 bool lane_reducible(const Loop& loop);
 

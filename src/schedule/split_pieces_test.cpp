@@ -82,10 +82,15 @@ TEST(SplitPieces, WhatGoesAlongMemoryStaysWhole) {
   EXPECT_TEXT(in_pieces(lines("96", "96", "i0, (i1*5) % 96")), "for i1 in [96] parallel {");
 }
 
+// Three lines are no part of a vector's lanes; of two, lanes take half each (lanes_by_turns).
 TEST(SplitTurns, EachLineIsReadAlong) {
-  const std::string text = in_pieces(lines("48", "96", "(i1 % 2)*2 + i0 // 2, i1 // 2"));
-  EXPECT_TEXT(text, "for o0 in [2] parallel {\n        for i1 in [48] parallel {");
-  EXPECT_TEXT(text, "store y[i0, i1*2 + o0]");
+  const std::string text = in_pieces(lines("32", "96", "(i1 % 3) + i0 // 4, i1 // 3"));
+  EXPECT_TEXT(text, "for o0 in [3] parallel {\n        for i1 in [32] parallel {");
+  EXPECT_TEXT(text, "store y[i0, i1*3 + o0]");
+}
+
+TEST(SplitTurns, WhatLanesPutTogetherStaysWhole) {
+  EXPECT_TEXT(in_pieces(lines("48", "96", "(i1 % 2)*2 + i0 // 2, i1 // 2")), "for i1 in [96] parallel {");
 }
 
 TEST(SplitTurns, WhatLanesShareIsDealtOut) {

@@ -188,10 +188,11 @@ class Windows {
         if (stmt.kind != StmtKind::load) continue;
         const Expr address = address_of(stmt, program_, env_);
         const auto in_lanes = affine_in(address, window.lanes->var);
-        const bool grouped = !in_lanes && buffer_of(stmt).dtype == DType::f32 &&
-                             grouped_lanes(address, window.lanes->var, target_.lanes, env_).has_value();
-        if (!grouped && (!in_lanes || !in_lanes->coefficient.is_constant())) return false;
-        const int64_t apart = grouped ? 1 : in_lanes->coefficient.value();
+        const bool shuffled = !in_lanes && buffer_of(stmt).dtype == DType::f32 &&
+                              (grouped_lanes(address, window.lanes->var, target_.lanes, env_) ||
+                               lanes_by_turns(address, window.lanes->var, target_.lanes, env_));
+        if (!shuffled && (!in_lanes || !in_lanes->coefficient.is_constant())) return false;
+        const int64_t apart = shuffled ? 1 : in_lanes->coefficient.value();
         window.own |= apart == 1 && mentions(address, window.points->var);
         if (mentions(address, window.points->var)) {
           if (window.picture || (apart != 0 && apart != 1)) return false;
@@ -249,14 +250,23 @@ class Windows {
     return all;
   }
 
-  // An index of the picture goes along this sum's variable and a loop's around it.
+  // An index of the picture goes along this sum's variable and a loop's around it; not a loop over groups, each of
+  // which has weights of its own: its number and the sum's make a channel of the picture.
   bool moves_over_picture(const Loop& sum, const Window& window) const {
     for (const Expr& e : window.picture->index) {
       if (!mentions(e, sum.var)) continue;
       if (mentions(e, window.points->var)) return true;
       for (const Loop* loop : window.around)
-        if (mentions(e, loop->var)) return true;
+        if (mentions(e, loop->var) && !weights_vary(*loop, window)) return true;
     }
+    return false;
+  }
+  bool weights_vary(const Loop& loop, const Window& window) const {
+    for (const Loop* sum : window.sums)
+      for (const Stmt& stmt : sum->body)
+        if (stmt.kind == StmtKind::load && &stmt != window.picture &&
+            mentions(address_of(stmt, program_, env_), loop.var))
+          return true;
     return false;
   }
 

@@ -215,6 +215,26 @@ TEST(TakePoints, ManyChannelsAreAProduct) {
   EXPECT_FALSE(changed);
 }
 
+// A group's number and the place in it make a channel: no line of the picture that the window moves along.
+TEST(TakePoints, WideGroupsAreAProduct) {
+  Picture grouped;
+  grouped.channels = 16;
+  std::string text = replace_all(grouped.text(), "r0] mask", "r0 + (i1 // 16)*16] mask");
+  text = replace_all(text, "f32[9, 14, 16] strides [224, 16, 1]", "f32[9, 14, 32] strides [448, 32, 1]");
+  LoopProgram program = parse_loops(text);
+  Log log;
+  ASSERT_TRUE(split_groups(program, Target(), log));
+  EXPECT_FALSE(take_points(program, Target(), log)) << print(program);
+}
+
+// Channels that were shuffled before: lanes take them from two lines by turns.
+TEST(TakePoints, ShuffledChannels) {
+  bool changed = false;
+  const std::string text = taken(replace_all(Picture().text(), "i1] mask", "i1 // 2 + (i1 % 2)*16] mask"), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+}
+
 TEST(TakePoints, WeightsThatAreNoneStayExact) {
   bool changed = false;
   Picture input;

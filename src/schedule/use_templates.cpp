@@ -143,6 +143,48 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
   return found;
 }
 
+// The same where the lanes are the innermost terms of a window's sums: the weights of each iteration of the loops around
+// that they vary with.
+std::optional<Packing> packing_of_terms(const Kernel& kernel, const LoopProgram& program) {
+  const RangeEnv env = kernel_ranges(kernel, program);
+  std::optional<Packing> found;
+  std::vector<const Loop*> around;
+  std::function<void(const Body&)> visit = [&](const Body& body) {
+    for (const Stmt& stmt : body) {
+      if (stmt.loop) {
+        around.push_back(stmt.loop.get());
+        visit(stmt.loop->body);
+        around.pop_back();
+      }
+      if (found || stmt.kind != StmtKind::load || stmt.mask != no_value || around.size() < 2) continue;
+      const Loop& lanes = *around.back();
+      const bool of_window = lanes.role == AxisRole::reduce && lanes.directives.binding == Binding::lane &&
+                             around[around.size() - 2]->role == AxisRole::reduce && lanes.extent.is_constant();
+      const Buffer& source = program.buffers[static_cast<size_t>(stmt.buffer)];
+      const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+      if (!of_window || !fixed) continue;
+      const auto along = affine_in(address_of(stmt, program, env), lanes.var);
+      if (!along || !along->coefficient.is_constant() || std::abs(along->coefficient.value()) <= 1) continue;
+      Packing packing{&stmt, {}, lanes.var, lanes.extent.value(), {}};
+      std::set<std::string> symbols, known = {lanes.var};
+      for (const Expr& e : stmt.index) collect_symbols(e, symbols);
+      Expr elements = lanes.extent, all = 1;
+      for (const Expr& size : source.sizes) all = all * size;
+      for (const Loop* loop : around) {
+        if (loop == &lanes || !symbols.count(loop->var)) continue;
+        packing.terms.push_back(loop->var);
+        known.insert(loop->var);
+        elements = elements * loop->extent;
+      }
+      const bool small = elements.is_constant() && all.is_constant() && elements.value() <= 2 * all.value();
+      if (small && !packing.terms.empty() && std::includes(known.begin(), known.end(), symbols.begin(), symbols.end()))
+        found = packing;
+    }
+  };
+  visit(kernel.body);
+  return found;
+}
+
 }  // namespace
 
 bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
@@ -162,6 +204,14 @@ bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
         return Decision{"pack", source, "for", kernel.name, "its elements lie apart for the lanes", true, ""};
       });
     }
+  while (const auto packing = packing_of_terms(kernel, program)) {
+    const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
+    pack(program, kernel, *packing);
+    changed = true;
+    log.add([&] {
+      return Decision{"pack", source, "for", kernel.name, "its terms lie apart for the lanes", true, ""};
+    });
+  }
   return changed;
 }
 

@@ -2,7 +2,7 @@
 //   (a*c + b) // c      = a + b // c             (a*c + b) % c      = b % c
 //   (4*x + 5) // 8      = (x + 1) // 2           (4*x + 5) % 8      = 4*((x + 1) % 2) + 1
 //   (x*s) // (y*s)      = x // y                 (x*s) % (y*s)      = s*(x % y)
-//   (x // 4 + 1) // 8   = (x + 4) // 32          (y + x % 16) % 8   = (x + y) % 8
+//   (x // 4 + y) // 8   = (x + 4*y) // 32        (y + x % 16) % 8   = (x + y) % 8
 #include <numeric>
 
 #include "types/checked.h"
@@ -58,16 +58,26 @@ static bool small_constant(const Expr& e, int64_t limit) {
   return e.is_constant() && e.value() > -limit && e.value() < limit;
 }
 
-// (x // c + k) // b = (x + k*c) // (c*b) for positive constants.
+// (x // c + r) // b = (x + r*c) // (c*b) for positive constants, whatever whole number r is. There may be one quotient.
 static std::optional<Expr> merge_nested(const Polynomial& a, const Expr& b) {
   constexpr int64_t limit = int64_t{1} << 30;  // keeps the products far from overflow
-  size_t variable = a.terms.size() - (a.constant_part() != 0 ? 1 : 0);
-  if (variable != 1 || a.terms[0].coefficient != 1 || a.terms[0].atoms.size() != 1) return {};
-  const Expr& inner = a.terms[0].atoms[0];
-  if (inner.op() != ExprOp::floordiv || inner.is_float() || !small_constant(b, limit)) return {};
+  if (!small_constant(b, limit)) return {};
+  const auto is_quotient = [](const Expr& atom) { return atom.op() == ExprOp::floordiv && !atom.is_float(); };
+  size_t found = a.terms.size();
+  for (size_t i = 0; i < a.terms.size(); ++i) {
+    const Term& term = a.terms[i];
+    if (term.coefficient <= -limit || term.coefficient >= limit) return {};
+    if (std::ranges::none_of(term.atoms, is_quotient)) continue;
+    if (found < a.terms.size() || term.coefficient != 1 || term.atoms.size() != 1) return {};
+    found = i;
+  }
+  if (found == a.terms.size()) return {};
+  const Expr inner = a.terms[found].atoms[0];
   const Expr& c = inner.args()[1];
-  if (!small_constant(c, limit) || c.value() <= 0 || !small_constant(a.constant_part(), limit)) return {};
-  return normal_floordiv(inner.args()[0] + a.constant_part() * c.value(), c * b);
+  if (!small_constant(c, limit) || c.value() <= 0) return {};
+  Polynomial rest = a;
+  rest.terms.erase(rest.terms.begin() + static_cast<std::ptrdiff_t>(found));
+  return normal_floordiv(inner.args()[0] + rest.expr() * c, c * b);
 }
 
 Expr normal_floordiv(const Expr& a, const Expr& b) {

@@ -31,6 +31,8 @@ TEST(Expr, DivisionsHaveOneForm) {
   EXPECT_EQ(p("(4*x + 5) // 8"), p("(x + 1) // 2"));
   EXPECT_EQ(p("(4*x + 5) % 8"), p("4*((x + 1) % 2) + 1"));
   EXPECT_EQ(p("(x // 4) // 8"), p("x // 32"));
+  EXPECT_EQ(p("(x // 256 + y*16) // 56"), p("(x + y*4096) // 14336"));
+  EXPECT_EQ(p("(x // 4 + y // 3) // 8").text(), p("(x // 4 + y // 3) // 8").text());  // of two quotients none goes
   EXPECT_EQ(p("(i*s + j) // s"), p("i + j // s"));
   EXPECT_EQ(p("i*s % (s*4)"), p("s*(i % 4)"));
   EXPECT_EQ(p("(s0 + 1)*512 // (s0 + 1)"), p("512"));

@@ -307,14 +307,51 @@ void KernelPrinter::print_load(const Stmt& stmt) {
   if (affine) {
     std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
     text = SimdDialect::load(dtype, p, lanes_of(*affine, stmt.mask));
-  } else if (const auto grouped = lanes_->aligned && compute_dtype(dtype) == DType::f32 && !mask_varies
-                                      ? grouped_lanes(where, lanes_->var, lane_count_, env_)
-                                      : std::nullopt) {
-    text = grouped_load(dtype, *grouped, str(b, " + ", expr(where)), stmt.mask);
-  } else {
+  } else if (text = shuffled_load(dtype, where, b, stmt.mask); text.empty()) {
     text = SimdDialect::gather(dtype, b, vector_expr(where), mask_and_left(stmt.mask));
   }
   define(stmt.results[0], text, true);
+}
+
+// What some loads and shuffles give, where neither neighbours nor elements equally far apart are read; the empty text:
+// they do not.
+std::string KernelPrinter::shuffled_load(DType dtype, const Expr& where, const std::string& buffer, ValueId mask) {
+  if (!lanes_->aligned || compute_dtype(dtype) != DType::f32 || (mask != no_value && varying(mask))) return "";
+  const std::string pointer = str(buffer, " + ", expr(where));
+  if (const auto grouped = grouped_lanes(where, lanes_->var, lane_count_, env_))
+    return grouped_load(dtype, *grouped, pointer, mask);
+  if (const auto turns = lanes_by_turns(where, lanes_->var, lane_count_, env_))
+    return load_by_turns(dtype, *turns, pointer, mask);
+  return "";
+}
+
+// A part of a vector from each line, of which the lanes are put together by turns: the first and the middle one of the
+// lines, the second and the one behind the middle, and so again until there is one vector.
+std::string KernelPrinter::load_by_turns(DType dtype, const LanesByTurns& by, const std::string& pointer,
+                                         ValueId mask) {
+  std::vector<std::string> parts;
+  for (int64_t turn = 0; turn < by.turns; ++turn) {
+    std::string count = lanes_->left.empty() ? str(lane_count_ / by.turns)
+                                             : str("(", lanes_->left, " + ", by.turns - 1 - turn, ") / ", by.turns);
+    if (mask != no_value) count = str(name(mask), " ? ", count, " : 0");
+    parts.push_back(str("g", grouped_count_++));
+    const std::string place = turn == 0 ? pointer : str(pointer, " + ", expr(by.distance * turn));
+    line(str("const ", vector_type(DType::f32), " ", parts.back(), " = ",
+             SimdDialect::load(dtype, place, {"", str("(int)(", count, ")"), ""}), ";"));
+  }
+  std::string order;
+  for (int64_t lane = 0; lane < lane_count_; ++lane) order += str(", ", lane / 2 + (lane % 2) * lane_count_);
+  while (parts.size() > 2) {
+    const size_t half = parts.size() / 2;
+    std::vector<std::string> joined;
+    for (size_t i = 0; i < half; ++i) {
+      joined.push_back(str("g", grouped_count_++));
+      line(str("const ", vector_type(DType::f32), " ", joined.back(), " = __builtin_shufflevector(", parts[i], ", ",
+               parts[i + half], order, ");"));
+    }
+    parts = std::move(joined);
+  }
+  return str("__builtin_shufflevector(", parts[0], ", ", parts[1], order, ")");
 }
 
 // What the lanes read lies within one vector: it is loaded once, no further than it goes, and dealt out.

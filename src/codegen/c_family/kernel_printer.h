@@ -64,6 +64,9 @@ class KernelPrinter {
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
   SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
+  std::string shuffled_load(DType dtype, const Expr& where, const std::string& buffer, loops::ValueId mask);
+  std::string load_by_turns(DType dtype, const loops::LanesByTurns& by, const std::string& pointer,
+                            loops::ValueId mask);
   std::string grouped_load(DType dtype, const loops::GroupedLanes& grouped, const std::string& pointer,
                            loops::ValueId mask);
   void find_definitions();

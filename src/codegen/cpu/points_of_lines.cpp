@@ -87,7 +87,7 @@ std::optional<PointsPrinter::Bounds> PointsPrinter::bounds_of(const Stmt& compar
   }
   // The first point at which the difference is 0 or more, 1 or more.
   const bool strict = comparison.op == ScalarOp::gt || comparison.op == ScalarOp::le;
-  Bounds bounds{Expr(0), {}};
+  Bounds bounds{Expr(0), {}, {}};
   for (const Expr& rest : rests) {
     for (const std::string& inner : inner_variables_)
       if (mentions(rest, inner)) return {};

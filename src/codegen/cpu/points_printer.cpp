@@ -119,10 +119,23 @@ bool PointsPrinter::edges_differ() const {
   return differ;
 }
 
+// Where the masks are those of a window's terms that run in a loop, numbers of points say nothing.
+bool PointsPrinter::has_looped_edges() const {
+  bool looped = false;
+  for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+    if (!stmt.loop || stmt.loop->role != AxisRole::reduce || stmt.loop->directives.binding == Binding::unroll) return;
+    for (const Stmt& inner : stmt.loop->body) {
+      const std::optional<Expr> place = inner.results.empty() ? std::nullopt : number(inner.results[0]);
+      looped |= place && mentions(*place, stmt.loop->var) && mentions(*place, loop_.var);
+    }
+  });
+  return looped;
+}
+
 void PointsPrinter::print() {
   if (!loop_.extent.is_constant()) return print_any_length();
   const int64_t all = loop_.extent.value(), factor = loop_.directives.factor, groups = all / factor;
-  const bool peel = loop_.directives.tail == Tail::peel && edges_differ();
+  const bool peel = loop_.directives.tail == Tail::peel && edges_differ() && !has_looped_edges();
   // Groups that are printed with their numbers at the beginning and the end; those between run as a loop.
   const int64_t at_first = peel ? std::min<int64_t>(1, groups) : 0, at_last = peel && groups > 1 ? 1 : 0;
   for (int64_t g = 0; g < at_first; ++g) print_group(Expr(g * factor), factor);
@@ -309,12 +322,7 @@ void PointsPrinter::print_sum(const Stmt& stmt, bool outermost) {
           str(vector_type(loop.reduce_dtype), " ", p_.name(sums_.back()), " = k_splat_", scalar, "((", scalar, ")0);"));
     }
   }
-  if (loop.directives.binding != Binding::unroll) {
-    p_.open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", p_.expr(loop.extent), "; ++", loop.var, ")"));
-    print_terms(loop);
-    p_.close();
-    return;
-  }
+  if (loop.directives.binding != Binding::unroll) return print_looped_terms(loop);
   for (int64_t i = 0; i < loop.extent.value(); ++i) {
     unrolled_[loop.var] = Expr(i);
     p_.open("");
@@ -322,6 +330,89 @@ void PointsPrinter::print_sum(const Stmt& stmt, bool outermost) {
     p_.close();
   }
   unrolled_.erase(loop.var);
+}
+
+// A window too long to be printed term by term: the terms of which all points have their place inside of the line are a
+// loop without masks, between those before and behind them.
+void PointsPrinter::print_looped_terms(const Loop& loop) {
+  const std::string& var = loop.var;
+  const std::string extent = p_.expr(loop.extent), from = var + "_from", to = var + "_to";
+  const auto terms = [&](const std::string& first, const std::string& end, bool at_edge = false) {
+    p_.open(str("for (", first, "; ", var, " < ", end, "; ++", var, ")"));
+    at_edge && loop.only != no_value ? print_edge_terms(loop) : print_terms(loop);
+    p_.close();
+  };
+  const auto inside = terms_inside(loop);
+  if (!inside) return terms(str("i64 ", var, " = 0"), extent);
+  p_.open("");
+  p_.line(str("const i64 ", from, " = ", p_.expr(inside->from), ", ", to, " = ", p_.expr(*inside->to), ";"));
+  p_.line(str("i64 ", var, " = 0;"));
+  terms("", from, true);
+  true_terms_ = inside->comparisons;
+  terms("", to);
+  true_terms_.clear();
+  terms("", extent, true);
+  p_.close();
+}
+
+// Terms that only some of the points have, behind a branch for each: their place may be so far outside of the line that
+// nothing is mapped there, which a masked load takes hundreds of cycles to find.
+void PointsPrinter::print_edge_terms(const Loop& loop) {
+  std::vector<const Stmt*> own;
+  for (const Stmt& stmt : loop.body) {
+    if (&stmt == &loop.body.back()) break;
+    if (!depends(stmt)) {
+      print_stmt(stmt);
+      continue;
+    }
+    own.push_back(&stmt);
+    for (ValueId v : stmt.results) dependent_.insert(v);
+  }
+  const std::vector<bool> alive = alive_;
+  const std::set<ValueId> known_true = true_;
+  for (size_t point = 0; point < count_; ++point) {
+    if (!alive[point]) continue;
+    p_.open(str("if (", condition(loop.only, point), ")"));
+    alive_.assign(count_, false);
+    alive_[point] = true;
+    true_.insert(loop.only);
+    for (const Stmt* stmt : own) print_stmt(*stmt);
+    print_product(loop);
+    true_ = known_true;
+    p_.close();
+  }
+  alive_ = alive;
+}
+
+std::optional<PointsPrinter::Bounds> PointsPrinter::terms_inside(const Loop& loop) const {
+  if (inner_sum(loop.body) || is_extreme(loop)) return {};
+  Bounds out{Expr(0), loop.extent, {}};
+  for (const Stmt& stmt : loop.body) {
+    if (stmt.kind != StmtKind::op || !is_comparison(stmt.op)) continue;
+    const bool lower = stmt.op == ScalarOp::ge || stmt.op == ScalarOp::gt;
+    if (!lower && stmt.op != ScalarOp::lt && stmt.op != ScalarOp::le) continue;
+    const std::optional<Expr> left = number(stmt.args[0]), right = number(stmt.args[1]);
+    if (!left || !right) continue;
+    const auto along = affine_in(*left - *right, loop.var);
+    const auto by_point = along ? affine_in(along->rest, loop_.var) : std::nullopt;
+    if (!by_point || !along->coefficient.is_constant() || along->coefficient.value() <= 0 ||
+        !by_point->coefficient.is_constant() || by_point->coefficient.value() <= 0)
+      continue;
+    // The first term at which the difference is 0 or more (1 or more) for the first point, or for the last one.
+    const bool strict = stmt.op == ScalarOp::gt || stmt.op == ScalarOp::le;
+    const size_t point = lower ? 0 : count_ - 1;
+    const Expr rest = substitute(along->rest, variables(point));
+    const Expr at = ceildiv((strict ? Expr(1) : Expr(0)) - rest, along->coefficient);
+    if (lower)
+      out.from = max_expr(out.from, at);
+    else
+      out.to = min_expr(*out.to, at);
+    out.comparisons.insert(&stmt);
+  }
+  if (out.comparisons.empty()) return {};
+  out.from = simplify(min_expr(out.from, loop.extent), p_.env_);
+  out.to = simplify(max_expr(*out.to, out.from), p_.env_);
+  return out;
 }
 
 void PointsPrinter::print_terms(const Loop& loop) {
@@ -545,7 +636,7 @@ std::optional<bool> PointsPrinter::known(ValueId v, size_t point) const {
     return a && b ? std::optional<bool>(true) : std::nullopt;
   }
   if (!is_comparison(made->op)) return {};
-  if (inside_ && ends_.contains(made)) return true;
+  if ((inside_ && ends_.contains(made)) || true_terms_.contains(made)) return true;
   const std::optional<Expr> left = number(made->args[0], point), right = number(made->args[1], point);
   if (!left || !right) return {};
   Proof proof = Proof::unknown;

@@ -23,11 +23,13 @@ class PointsPrinter {
  private:
   void find_mask_values();
   bool edges_differ() const;
+  bool has_looped_edges() const;
   void print_any_length();
   // From which point on, and up to which one (absent: the last), a condition is true in all places of the sums.
   struct Bounds {
     Expr from;
     std::optional<Expr> to;
+    std::set<const loops::Stmt*> comparisons;
   };
   std::optional<Bounds> bounds_of(const loops::Stmt& comparison, const std::vector<const loops::Loop*>& sums) const;
   void find_ends();
@@ -40,6 +42,10 @@ class PointsPrinter {
   void print_lanes(const loops::Loop& loop);
   bool may_repeat(const loops::Loop& lanes) const;  // some lanes twice, so that the last vector is whole
   void print_sum(const loops::Stmt& stmt, bool outermost);
+  void print_looped_terms(const loops::Loop& loop);
+  void print_edge_terms(const loops::Loop& loop);
+  // From which term of a sum on, and up to which one, conditions are true for all points of the group.
+  std::optional<Bounds> terms_inside(const loops::Loop& loop) const;
   void print_terms(const loops::Loop& loop);
   void print_product(const loops::Loop& loop);
   void print_extremes(const loops::Stmt& stmt);
@@ -76,6 +82,7 @@ class PointsPrinter {
   // Of a line whose length is not known: conditions that only its ends have, and between which points all are true.
   std::set<const loops::Stmt*> ends_;
   std::set<std::string> inner_variables_;
+  std::set<const loops::Stmt*> true_terms_;  // comparisons that are true of the terms that are printed
   Expr inside_from_, inside_to_;
   bool inside_ = false;  // the group that is printed lies between them
   Expr first_;
