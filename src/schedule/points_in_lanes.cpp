@@ -48,7 +48,6 @@ class PointsInLanes {
     Body* body = &kernel_.body;
     while (body->size() == 1 && body->front().loop && body->front().loop->role == AxisRole::parallel) {
       chain_.push_back(body->front().loop.get());
-      if (!chain_.back()->extent.is_constant()) return false;
       body = &body->front().loop->body;
     }
     if (chain_.size() < 2) return false;
@@ -110,7 +109,7 @@ class PointsInLanes {
       if (varies && channels_) return false;
       if (varies) channels_ = loop;
     }
-    if (!channels_) return false;
+    if (!channels_ || !channels_->extent.is_constant()) return false;
     std::set<int64_t> divisors;
     for (const Expr& e : picture_->index) divisors_of(e, divisors);
     if (divisors.size() > 1) return false;
@@ -133,11 +132,11 @@ class PointsInLanes {
     const Buffer& source = buffer(picture_->buffer);
     for (size_t d = 0; d < picture_->index.size(); ++d) {
       const Expr& e = picture_->index[d];
-      if (!source.sizes[d].is_constant()) return false;
       bool several = false;
       const Loop *points = mentioned(e, chain_, several), *window = mentioned(e, sums_, several);
       if (!points || !window || points == channels_) continue;
       const auto place = affine_in(e, window->var);
+      if (!source.sizes[d].is_constant() || !points->extent.is_constant()) return false;
       if (several || !place || !place->coefficient.is_constant() || place->coefficient.value() < 1) return false;
       const auto point = affine_in(place->rest, points->var);
       if (!point || !point->coefficient.is_constant() || point->coefficient.value() < 1 || !point->rest.is_constant())
@@ -187,9 +186,9 @@ class PointsInLanes {
 
   bool is_worth_it() const {
     double products = 1, copied = 1;
-    for (const Loop* loop : chain_) products *= static_cast<double>(loop->extent.value());
+    for (const Loop* loop : chain_) products *= estimate(loop->extent, program_);
     for (const Loop* sum : sums_) products *= static_cast<double>(sum->extent.value());
-    for (const Expr& size : copy_sizes()) copied *= static_cast<double>(size.value());
+    for (const Expr& size : copy_sizes()) copied *= estimate(size, program_);
     return products >= least_uses * copied && copied > 0;
   }
 

@@ -117,6 +117,23 @@ TEST(PointsInLanes, AWindowThatMovesByTwoPoints) {
              {"buffer x_filled f32[3, 7, 2, 10] strides", "x_filled[r0, i1*2 + r1, r2 % 2, i2 + r2 // 2]"});
 }
 
+// As many pictures as there are.
+TEST(PointsInLanes, OfPictures) {
+  std::string text = replace_all(few_channels_window({}), "buffer x f32[6, 6, 18] strides [108, 18, 1]",
+                                 "symbol s0 in [1, 64] hint 2\nbuffer x f32[s0, 6, 6, 18] strides [648, 108, 18, 1]");
+  text = replace_all(text, "buffer y f32[6, 6, 18] strides [108, 18, 1]",
+                     "buffer y f32[s0, 6, 6, 18] strides [648, 108, 18, 1]");
+  text = replace_all(replace_all(text, "x[(i0", "x[n0, (i0"), "y[i0", "y[n0, i0");
+  text = replace_all(text, "    for i0 in [6]", "    for n0 in [s0] parallel {\n    for i0 in [6]");
+  text.replace(text.rfind("  }\n}\n"), 0, "  }\n");
+  LoopProgram program = parsed(text);
+  Log log;
+  EXPECT_TRUE(points_in_lanes(program, {}, log));
+  verify(program);
+  expect_all(print(program), {"buffer x_filled f32[s0, 6, 8, 20] strides [960, 160, 20, 1] temp",
+                              "x_filled[n0, g0*3 + r0, i1 + r1, i2 + r2]"});
+}
+
 TEST(PointsInLanes, LeavesWhatHasOtherWays) {
   FewChannels many, last;
   many.group = 8;
