@@ -151,6 +151,44 @@ main {
   }
 }
 
+// Of whole numbers, which wrap; a vector of them is two registers, as one of f64 is.
+TEST_F(Template, WideTypes) {
+  const std::string text = R"(loops wide
+buffer a TYPE[13, 21] strides [21, 1] input position 0
+buffer b TYPE[21, 40] strides [40, 1] input position 1
+buffer out TYPE[13, 40] strides [40, 1] output position 0
+input a = buffer a
+input b = buffer b
+output buffer out
+init {
+}
+main {
+  kernel mm ops [mm] {
+    for i0 in [13] parallel {
+      for i1 in [40] parallel {
+        %0 = for r0 in [21] reduce sum.TYPE {
+          %1 = load.TYPE a[i0, r0]
+          %2 = load.TYPE b[r0, i1]
+          %3 = mul.TYPE %1, %2
+          yield %3
+        }
+        store out[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+  for (const DType type : {DType::i64, DType::f64}) {
+    plain(replace_all(text, "TYPE", type == DType::i64 ? "i64" : "f64").c_str());
+    Tensor a = Tensor::empty(type, {13, 21}), b = Tensor::empty(type, {21, 40});
+    for (Tensor* tensor : {&a, &b})
+      for (int64_t i = 0; i < tensor->numel(); ++i)
+        tensor->set_item(i, type == DType::i64 ? Scalar(i % 17 - 8) : Scalar(static_cast<double>(i % 17) / 8 - 1));
+    compare({{"a", a}, {"b", b}}, type == DType::i64 ? 0 : 1e-12);
+    EXPECT_LE(kernel().schedule->tile.rows * kernel().schedule->tile.vectors * 2, 28) << "they stay in registers";
+  }
+}
+
 TEST_F(Template, BiasAndGeluEpilogue) {
   plain(R"(loops bias_gelu
 buffer a f32[13, 37] strides [37, 1] input position 0

@@ -70,8 +70,9 @@ std::vector<Stmt*> nested_sums(Stmt& outer, std::string& why) {
   for (Stmt* stmt = &outer; stmt;) {
     Loop& loop = *stmt->loop;
     if (loop.reduce != ReduceOp::sum) return why = "the reduction is not a sum", std::vector<Stmt*>();
-    if (loop.reduce_dtype != DType::f32 && loop.reduce_dtype != DType::f64 && loop.reduce_dtype != DType::i32)
-      return why = "the sum is not of f32, f64 or i32", std::vector<Stmt*>();
+    if (loop.reduce_dtype != DType::f32 && loop.reduce_dtype != DType::f64 && loop.reduce_dtype != DType::i32 &&
+        loop.reduce_dtype != DType::i64)
+      return why = "the sum is not of f32, f64, i32 or i64", std::vector<Stmt*>();
     sums.push_back(stmt);
     Stmt* inner = nullptr;
     for (Stmt& s : loop.body) {

@@ -153,7 +153,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, std::vector<co
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      if (!kernel.schedule->tile.quads)  // integers add up to the same in any order
+      if (kiln::is_float(loop.reduce_dtype))  // integers add up to the same in any order
         order_tile(body, kernel.contraction->sums, kernel.schedule->tile, stores_bf16(kernel));
       continue;
     }

@@ -60,7 +60,7 @@ int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Ta
 // Of an element in memory. What is computed on the way from there counts as f32.
 double bytes_of_factor(const ContractionNest& nest, ValueId factor, bool left) {
   const FactorValue value = factor_value(nest, factor, left);
-  return value.load && (is_narrow(value.dtype) || value.dtype == DType::f64)
+  return value.load && (is_narrow(value.dtype) || dtype_bytes(value.dtype) == 8)
              ? static_cast<double>(dtype_bytes(value.dtype))
              : 4;
 }
@@ -184,8 +184,6 @@ class Product : public Template {
       std::string why;
       if (!quad_factors(kernel, program, why)) return why;
       if (!constant_right_factor(kernel, program)) return "the right factor is not a constant";
-    } else if (!kiln::is_float(contraction_nest(kernel).innermost_sum().reduce_dtype)) {
-      return "the sum is of integers";
     } else if (pairs_) {
       if (!target.bf16_pairs) return "no instructions for pairs of bf16";
       std::string why;
