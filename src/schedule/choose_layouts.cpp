@@ -139,15 +139,26 @@ class Layouts {
         wishes_.push_back({input.buffer, d, work, &kernel, false});
   }
 
-  // Groups of 3, 5, 6 or 7 results: they fill no vector, and points run in lanes instead (points_in_lanes).
-  static bool has_odd_groups(const Stmt& input, const std::string& channels) {
-    const std::function<bool(const Expr&)> odd = [&](const Expr& e) {
-      if (!mentions(e, channels) || e.op() == ExprOp::symbol) return false;
-      const bool group = e.op() == ExprOp::floordiv && e.args()[1].is_constant();
-      if (group && e.args()[1].value() < 8 && 8 % e.args()[1].value() != 0) return true;
-      return std::any_of(e.args().begin(), e.args().end(), odd);
+  // Results that read the same channels of the picture: those of a group, of which an index divides by their number.
+  // 0: all of them do.
+  static int64_t group_size(const Stmt& input, const std::string& channels) {
+    const std::function<int64_t(const Expr&)> of = [&](const Expr& e) -> int64_t {
+      if (!mentions(e, channels)) return 0;
+      if (e.op() == ExprOp::symbol) return 1;
+      if (e.op() == ExprOp::floordiv && e.args()[0].is_symbol() && e.args()[1].is_constant())
+        return e.args()[1].value();
+      int64_t most = 0;
+      for (const Expr& arg : e.args()) most = std::max(most, of(arg));
+      return most;
     };
-    return std::any_of(input.index.begin(), input.index.end(), odd);
+    int64_t most = 0;
+    for (const Expr& e : input.index) most = std::max(most, of(e));
+    return most;
+  }
+  // Groups of 3, 5, 6 or 7 fill no vector: points run in lanes instead (points_in_lanes). So they do where small groups
+  // have computed weights, which take_points leaves.
+  static bool has_points_in_lanes(int64_t group, bool computed) {
+    return group > 0 && group < 8 && (8 % group != 0 || computed);
   }
 
   // An index goes along points and the window's places.
@@ -170,7 +181,8 @@ class Layouts {
       if (summed) (fixed(load->buffer) ? weights : inputs).push_back(load);
     }
     // Of two that are computed it is the one that no window slides over.
-    if (weights.empty() && inputs.size() == 2 && slides_over(*nest, *inputs[0]) != slides_over(*nest, *inputs[1])) {
+    const bool computed = weights.empty();
+    if (computed && inputs.size() == 2 && slides_over(*nest, *inputs[0]) != slides_over(*nest, *inputs[1])) {
       const size_t at = slides_over(*nest, *inputs[0]) ? 1 : 0;
       weights.push_back(inputs[at]);
       inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(at));
@@ -187,7 +199,7 @@ class Layouts {
       if (mentions_any(*weight, loop->var) &&
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
-    if (!channels || has_odd_groups(*input, channels->var)) return;
+    if (!channels || has_points_in_lanes(group_size(*input, channels->var), computed)) return;
     if (const auto point = single_point(*nest, *channels, *weight, *input)) {
       points_[&kernel] = *point;
       return;

@@ -123,6 +123,14 @@ TEST_F(SchedulePasses, LayoutsKnowWeightsThatTheUserGives) {
   EXPECT_TEXT(after(), "load.f32 w[i1, r0, r1, r2]");
 }
 
+// In groups of two they fill no tile: points stay in lanes.
+TEST_F(SchedulePasses, LayoutsLeaveSmallGroupsOfComputedWeights) {
+  std::string text = replace_all(convolution, "constant named \"w\"", "input position 1");
+  text.insert(text.find("output buffer"), "input w = buffer w\n");
+  given(replace_all(text, "x[0, r0, i2", "x[0, i1 // 2, i2"));
+  EXPECT_FALSE(choose_layouts(program_, log_));
+}
+
 // Lines of the picture are taken at computed places, each twice: it is the same picture in another size.
 TEST_F(SchedulePasses, APictureOfComputedPlacesIsLaidOutAsTheOneItIsMadeOf) {
   std::string text = replace_all(convolution, "buffer y f32[1, 16, 6, 5] strides [480, 30, 5, 1] output",
