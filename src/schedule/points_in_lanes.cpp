@@ -1,6 +1,6 @@
-// A window over few channels that gives few channels (three colours made of three, groups of three) leaves most lanes
-// empty where channels run in them, as elsewhere. Where the points of a line are neighbours in memory they run in lanes
-// instead, and the channels are the rows of a product whose weights are numbers:
+// A window that gives few channels (three colours, one depth, groups of three) leaves most lanes empty where channels
+// run in them, as elsewhere. Where the points of a line of results are neighbours in memory they run in lanes instead,
+// and the channels are the rows of a product whose weights are numbers:
 //
 //   sum over c, y, x of w[o, c, y, x] * filled[c, i*S + y, j + x]        rows o, columns j
 //
@@ -14,8 +14,10 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t fewest_made = 2, most_made = 7;  // of the result, in a group
-constexpr double least_uses = 4;                   // of an element of the copy
+constexpr int64_t most_made = 7;  // of the result, in a group
+constexpr double least_uses = 4;  // of an element of the copy
+// Of the window: a copy that turns the picture, whose points are no neighbours, takes as long as some of them.
+constexpr int64_t least_places_turned = 16;
 
 // How an index of the picture goes along points and the window: point * step + place * apart - before.
 struct SlidingAxis {
@@ -109,13 +111,15 @@ class PointsInLanes {
       if (varies && channels_) return false;
       if (varies) channels_ = loop;
     }
-    if (!channels_ || !channels_->extent.is_constant()) return false;
+    group_ = 1;
+    if (!channels_) return true;  // it makes one
+    if (!channels_->extent.is_constant()) return false;
     std::set<int64_t> divisors;
     for (const Expr& e : picture_->index) divisors_of(e, divisors);
     if (divisors.size() > 1) return false;
     const int64_t all = channels_->extent.value();
     group_ = divisors.empty() ? all : *divisors.begin();
-    return group_ >= fewest_made && group_ <= most_made && all % group_ == 0;
+    return (group_ > 1 || all == 1) && group_ <= most_made && all % group_ == 0;
   }
   void divisors_of(const Expr& e, std::set<int64_t>& found) const {
     if (!mentions(e, channels_->var)) return;
@@ -127,7 +131,7 @@ class PointsInLanes {
     for (const Expr& arg : e.args()) divisors_of(arg, found);
   }
 
-  // Each axis of the window goes along points of its own; those of one are neighbours in memory, read and written.
+  // Each axis of the window goes along points of its own; those of one are neighbours where they are stored.
   bool find_axes() {
     const Buffer& source = buffer(picture_->buffer);
     for (size_t d = 0; d < picture_->index.size(); ++d) {
@@ -147,17 +151,21 @@ class PointsInLanes {
     for (const SlidingAxis& axis : axes_) {
       for (const SlidingAxis& other : axes_)
         if (&axis != &other && (axis.points == other.points || axis.window == other.window)) return false;
-      if (source.strides[axis.dimension].is_constant(1)) along_ = &axis;
     }
-    if (!along_ || along_->points->extent.value() < target_.lanes || !only_bounds(picture_->mask)) return false;
-    bool stored = false;
     for (const Stmt& stmt : *inner_) {
       if (stmt.kind != StmtKind::store) continue;
-      const auto along = affine_in(address_of(stmt, program_, env_), along_->points->var);
-      if (stmt.mode != StoreMode::plain || !along || !along->coefficient.is_constant(1)) return false;
-      stored = true;
+      const Expr address = address_of(stmt, program_, env_);
+      const auto found = std::find_if(axes_.begin(), axes_.end(), [&](const SlidingAxis& axis) {
+        const auto along = affine_in(address, axis.points->var);
+        return along && along->coefficient.is_constant(1);
+      });
+      if (stmt.mode != StoreMode::plain || found == axes_.end() || (along_ && along_ != &*found)) return false;
+      along_ = &*found;
     }
-    return stored;
+    if (!along_ || along_->points->extent.value() < target_.lanes || !only_bounds(picture_->mask)) return false;
+    const bool done =
+        picture_->mask == no_value && chain_.back() == along_->points && chain_[chain_.size() - 2] == channels_;
+    return !done;
   }
 
   const Stmt* definition(ValueId v) const {
@@ -189,7 +197,10 @@ class PointsInLanes {
     for (const Loop* loop : chain_) products *= estimate(loop->extent, program_);
     for (const Loop* sum : sums_) products *= static_cast<double>(sum->extent.value());
     for (const Expr& size : copy_sizes()) copied *= estimate(size, program_);
-    return products >= least_uses * copied && copied > 0;
+    int64_t places = 1;
+    for (const SlidingAxis& axis : axes_) places *= axis.window->extent.value();
+    const bool turned = !buffer(picture_->buffer).strides[along_->dimension].is_constant(1);
+    return products >= least_uses * copied && copied > 0 && (!turned || places >= least_places_turned);
   }
 
   const SlidingAxis* axis_of(size_t dimension) const {
@@ -198,14 +209,26 @@ class PointsInLanes {
     return nullptr;
   }
 
-  // [the picture's dimensions in order, without the points', which of a step, point]
+  // The picture's dimensions but the points' in the order of the copy: what lies under a line of results is near by.
+  std::vector<size_t> order() const {
+    std::vector<size_t> pictures, lines, channels;
+    for (size_t d = 0; d < picture_->index.size(); ++d) {
+      bool several = false;
+      const Expr& e = picture_->index[d];
+      const bool channel = mentioned(e, sums_, several) || (channels_ && mentions(e, channels_->var));
+      if (axis_of(d) != along_) (axis_of(d) ? lines : channel ? channels : pictures).push_back(d);
+    }
+    pictures.insert(pictures.end(), lines.begin(), lines.end());
+    pictures.insert(pictures.end(), channels.begin(), channels.end());
+    return pictures;
+  }
+
+  // [pictures, lines, channels, which of a step, point]
   std::vector<Expr> copy_sizes() const {
-    const Buffer& source = buffer(picture_->buffer);
     std::vector<Expr> sizes;
-    for (size_t d = 0; d < source.sizes.size(); ++d) {
+    for (const size_t d : order()) {
       const SlidingAxis* axis = axis_of(d);
-      if (axis == along_) continue;
-      sizes.push_back(axis ? Expr(axis->size()) : source.sizes[d]);
+      sizes.push_back(axis ? Expr(axis->size()) : buffer(picture_->buffer).sizes[d]);
     }
     if (along_->step > 1) sizes.emplace_back(along_->step);
     sizes.emplace_back((along_->size() + along_->step - 1) / along_->step);
@@ -234,21 +257,18 @@ class PointsInLanes {
     made.op_names = {"layout"};
     made.origins = kernel_.origins;
     Body body;
-    std::vector<Expr> from;
+    std::vector<Expr> from(source.sizes.size());
+    const std::vector<size_t> ordered = order();
+    for (size_t i = 0; i < ordered.size(); ++i) from[ordered[i]] = index[i];
+    from[along_->dimension] = along_->step == 1 ? index.back() : index.back() * along_->step + index[index.size() - 2];
     ValueId there = no_value;
-    for (size_t d = 0, at = 0; d < source.sizes.size(); ++d) {
+    for (size_t d = 0; d < source.sizes.size(); ++d) {
       const SlidingAxis* axis = axis_of(d);
-      if (!axis) {
-        from.push_back(index[at++]);
-        continue;
-      }
-      const Expr place = axis != along_    ? index[at++]
-                         : axis->step == 1 ? index.back()
-                                           : index.back() * axis->step + index[index.size() - 2];
-      from.push_back(place - Expr(axis->before));
+      if (!axis) continue;
+      from[d] = from[d] - Expr(axis->before);
       const int64_t last = (axis->size() + axis->step - 1) / axis->step * axis->step - axis->before;
       const auto require = [&](ScalarOp op, const Expr& limit) {
-        const ValueId holds = compared(made, op, from.back(), limit, body);
+        const ValueId holds = compared(made, op, from[d], limit, body);
         there = there == no_value ? holds
                                   : append(body, op_stmt(made, ScalarOp::logical_and, DType::boolean, {there, holds}));
       };
@@ -263,11 +283,8 @@ class PointsInLanes {
 
   void read_copy() {
     std::vector<Expr> at;
-    for (size_t d = 0; d < picture_->index.size(); ++d) {
-      const SlidingAxis* axis = axis_of(d);
-      if (axis == along_) continue;
-      at.push_back(axis ? picture_->index[d] + Expr(axis->before) : picture_->index[d]);
-    }
+    for (const size_t d : order())
+      at.push_back(axis_of(d) ? picture_->index[d] + Expr(axis_of(d)->before) : picture_->index[d]);
     const Expr place = Expr::symbol(along_->window->var) * along_->apart;
     if (along_->step > 1) at.push_back(mod(place, Expr(along_->step)));
     at.push_back(Expr::symbol(along_->points->var) + (along_->step > 1 ? floordiv(place, Expr(along_->step)) : place));
@@ -304,10 +321,11 @@ class PointsInLanes {
       Expr extent;
     };
     std::vector<Parallel> order;
-    const std::string channel = channels_->var, points = along_->points->var;
-    const int64_t all = channels_->extent.value();
+    const std::set<std::string> used = variables_of(kernel_);
+    const std::string channel = channels_ ? channels_->var : unused_name(used, "i"), points = along_->points->var;
+    const int64_t all = channels_ ? channels_->extent.value() : 1;
     const Expr line = along_->points->extent;
-    const std::string group = unused_name(variables_of(kernel_), "g");
+    const std::string group = unused_name(used, "g");
     for (const Loop* loop : chain_) {
       if (loop == channels_ && group_ < all) order.push_back({group, Expr(all / group_)});
       if (loop != channels_ && loop != along_->points) order.push_back({loop->var, loop->extent});

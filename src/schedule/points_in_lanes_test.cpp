@@ -103,8 +103,8 @@ PointsRun few_channels_run(const FewChannels& c, const Target& target = {}) {
 
 TEST(PointsInLanes, GroupsOfThree) {
   expect_all(few_channels_run({}).text,
-             {"buffer x_filled f32[6, 8, 20] strides [160, 20, 1] temp", "for g0 in [2] parallel",
-              "x_filled[g0*3 + r0, i1 + r1, i2 + r2]", "w[g0*3 + i0, r0, r1, r2]",
+             {"buffer x_filled f32[8, 6, 20] strides [120, 20, 1] temp", "for g0 in [2] parallel",
+              "x_filled[i1 + r1, g0*3 + r0, i2 + r2]", "w[g0*3 + i0, r0, r1, r2]",
               "for i0 in [3] parallel {\n          for i2 in [18] parallel"});
 }
 
@@ -114,7 +114,7 @@ TEST(PointsInLanes, AWindowThatMovesByTwoPoints) {
   EXPECT_FALSE(few_channels_run(colours).changed) << "lines of 9 points fill no vector";
   Target narrow = of_eight_lanes();
   expect_all(few_channels_run(colours, narrow).text,
-             {"buffer x_filled f32[3, 7, 2, 10] strides", "x_filled[r0, i1*2 + r1, r2 % 2, i2 + r2 // 2]"});
+             {"buffer x_filled f32[7, 3, 2, 10] strides", "x_filled[i1*2 + r1, r0, r2 % 2, i2 + r2 // 2]"});
 }
 
 // As many pictures as there are.
@@ -130,8 +130,15 @@ TEST(PointsInLanes, OfPictures) {
   Log log;
   EXPECT_TRUE(points_in_lanes(program, {}, log));
   verify(program);
-  expect_all(print(program), {"buffer x_filled f32[s0, 6, 8, 20] strides [960, 160, 20, 1] temp",
-                              "x_filled[n0, g0*3 + r0, i1 + r1, i2 + r2]"});
+  expect_all(print(program), {"buffer x_filled f32[s0, 8, 6, 20] strides [960, 120, 20, 1] temp",
+                              "x_filled[n0, i1 + r1, g0*3 + r0, i2 + r2]"});
+}
+
+// A sum that one picture is: its product has one row.
+TEST(PointsInLanes, OneChannel) {
+  FewChannels one;
+  one.group = one.groups = 1;
+  expect_all(few_channels_run(one).text, {"for i0 in [1] parallel", "x_filled[i1 + r1, r0, i2 + r2]"});
 }
 
 TEST(PointsInLanes, LeavesWhatHasOtherWays) {
