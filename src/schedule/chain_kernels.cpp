@@ -17,13 +17,25 @@ bool sizes_are_known(const Body& body) {
   return known;
 }
 
-// A loop of items goes on as a plain one; of one item it goes away.
-void drop_items(Kernel& kernel) {
+// Whether iterations of the loop write to the same scratch, each for itself.
+bool shares_scratch(const Loop& loop, const LoopProgram& program) {
+  bool shares = false;
+  for_each_stmt(loop.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::store || program.buffers[static_cast<size_t>(stmt.buffer)].role != BufferRole::scratch)
+      return;
+    shares |= std::none_of(stmt.index.begin(), stmt.index.end(), [&](const Expr& e) { return mentions(e, loop.var); });
+  });
+  return shares;
+}
+
+// A loop of items goes on as a plain one, one item after the other where they share scratch; of one item it goes away.
+void drop_items(Kernel& kernel, const LoopProgram& program) {
   Body* body = &kernel.body;
   while (body->size() == 1 && body->front().loop && body->front().loop->directives.binding == Binding::item) {
     Loop& loop = *body->front().loop;
     if (!loop.extent.is_constant(1)) {
       loop.directives = AxisDirectives();
+      if (shares_scratch(loop, program)) loop.directives.binding = Binding::serial;
       body = &loop.body;
       continue;
     }
@@ -158,10 +170,10 @@ class Chainer {
     return found;
   }
 
-  static void append(Kernel& a, const Kernel& b) {
-    drop_items(a);
+  void append(Kernel& a, const Kernel& b) {
+    drop_items(a, program_);
     Kernel plain = b.clone();
-    drop_items(plain);
+    drop_items(plain, program_);
     Copier copier(plain, a);
     Body copied;
     copier.copy(plain.body, copied);

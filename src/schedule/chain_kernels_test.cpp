@@ -67,6 +67,7 @@ class ChainKernels : public testing::Test {
     program_ = parse_loops(text);
     collapse_loops(program_, target_, log_);
     bind_axes(program_, target_, log_);
+    use_scratch(program_, target_, log_);
     widen_sums(program_, log_);
     order_sums(program_, log_);
     count_items(program_, log_);
@@ -117,6 +118,59 @@ TEST_F(ChainKernels, WorkForSeveralThreadsStaysApart) {
                                         "v f32[32, s0] strides [s0, 1]"),
                             "loops excitation\n", "loops excitation\nsymbol s0 in [2, inf]\n"));
   EXPECT_EQ(program_.block.size(), 3U) << dynamic;
+}
+
+// Each line of the second kernel fills the same scratch.
+TEST_F(ChainKernels, ItemsThatShareScratchFollowOneAnother) {
+  const std::string lines = R"(loops lines
+buffer x f32[2, 24] strides [24, 1] input position 0
+buffer doubled f32[2, 24] strides [24, 1] temp
+buffer rest f32[2, 24] strides [24, 1] temp
+buffer y f32[2, 5] strides [5, 1] output position 0
+buffer second f32[2] strides [1] output position 1
+input x = buffer x
+output buffer y
+output buffer second
+init {
+}
+main {
+  kernel double ops [mul] {
+    for i0 in [2] parallel {
+      for i1 in [24] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = load.f32 x[i0, 0]
+        %2 = add.f32 %0, %1
+        store doubled[i0, i1] = %2
+      }
+      %3 = load.f32 x[i0, 1]
+      store second[i0] = %3
+    }
+  }
+  kernel windows ops [sub, sum] {
+    for i0 in [2] parallel {
+      for i1 in [24] parallel {
+        %0 = load.f32 doubled[i0, i1]
+        %1 = load.f32 doubled[i0, 0]
+        %2 = sub.f32 %0, %1
+        store rest[i0, i1] = %2
+      }
+      for i2 in [5] parallel {
+        %3 = for r0 in [4] reduce sum.f32 {
+          %4 = load.f32 rest[i0, i2*4 + r0]
+          yield %4
+        }
+        store y[i0, i2] = %3
+      }
+    }
+  }
+}
+)";
+  const std::string text = scheduled(lines);
+  EXPECT_EQ(program_.block.size(), 1U) << text;
+  EXPECT_TEXT(text, "buffer rest f32[24] strides [1] scratch");
+  EXPECT_TEXT(text, "in [2] parallel @serial {");
+  EXPECT_EQ(print(parse_loops(text)), text);
+  expect_near(run_on_samples(program_), run_on_samples(parse_loops(lines)), 1e-6);
 }
 
 TEST_F(ChainKernels, AGPUsKernelsStayApart) {
