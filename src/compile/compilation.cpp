@@ -170,8 +170,10 @@ const BuiltPlan& Compilation::plan(size_t target) {
 
 codegen::GeneratedCode Compilation::generate(const loops::LoopProgram& loops, size_t target) const {
   codegen::GeneratedCode code = backend().generate(loops, targets_.at(target), fault_);
-  if (options_.inject.source)
+  if (options_.inject.source) {
     for (std::string& unit : code.sources) options_.inject.source(unit);
+    code.compiled.clear();  // the same with common parts taken out, but without the fault
+  }
   return code;
 }
 

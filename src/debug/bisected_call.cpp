@@ -64,9 +64,7 @@ kiln_hook_answer BisectedCall::hook(void* user, kiln_hook_when when, const kiln_
     }
   } catch (const Error& error) {
     if (error.code() == "K0330")  // the loops themselves leave a buffer
-      self->blame(
-          FaultClass::out_of_bounds, *step, "",
-          str("first divergence: kernel ", step->name, self->at(*step), "\n  ", error.message(), "\n  the kernel:"));
+      self->blame_loops(*step, error.message());
     else
       self->problem_ = error.what();
     return KILN_HOOK_STOP;
@@ -235,6 +233,20 @@ void BisectedCall::blame_write_outside(const std::string& message) {
   result_.fault = FaultClass::outside;
   result_.step = current_, result_.buffer = buffer_in(message, "outside of buffer ");
   result_.text = str("first divergence: ", message, call_ > 1 ? str(" (call ", call_, ")") : "");
+}
+
+// Loops that leave a buffer. What makes no value of the graph (a copy in another layout) serves the operators that are
+// computed from it.
+void BisectedCall::blame_loops(const kiln_step& step, const std::string& message) {
+  KernelBlame found;
+  for (const std::string& value : values_made_of(package_.steps(), step.name))
+    if (const Node* op = truth_.producer(value);
+        op && std::count(found.candidates.begin(), found.candidates.end(), op) == 0)
+      found.candidates.push_back(op);
+  if (found.candidates.size() == 1) found.op = found.candidates[0], found.candidates.clear();
+  std::string text = str("first divergence: kernel ", step.name, at(step), "\n  ", message);
+  name_operator(found, text);
+  blame(FaultClass::out_of_bounds, step, "", text + "\n  the kernel:");
 }
 
 void BisectedCall::blame(FaultClass fault, const kiln_step& step, const std::string& buffer,

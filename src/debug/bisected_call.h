@@ -56,6 +56,7 @@ class BisectedCall {
   void check_program(const std::vector<Datum>& outputs);
   void note(std::vector<std::string>& names, const kiln_step& step);
   void blame(FaultClass fault, const kiln_step& step, const std::string& buffer, const std::string& message);
+  void blame_loops(const kiln_step& step, const std::string& message);
   std::string at(const kiln_step& step) const;  // " (step 3, iteration 1.2, call 2)"
 
   // ---- the plan

@@ -35,6 +35,21 @@ BitDifference differing_bits(const Tensor& a, const Tensor& b) {
   return out;
 }
 
+bool reads(const std::vector<loops::ValueId>& values, loops::ValueId v) {
+  return std::count(values.begin(), values.end(), v) > 0;
+}
+
+// What statements make of this value, in one step.
+std::set<loops::ValueId> computed_from(const loops::Body& body, loops::ValueId v) {
+  std::set<loops::ValueId> out;
+  loops::for_each_stmt(body, [&](const loops::Stmt& stmt) {
+    if (!reads(stmt.args, v) && stmt.mask != v && !(stmt.loop && reads(stmt.loop->yields, v))) return;
+    out.insert(stmt.results.begin(), stmt.results.end());
+    if (stmt.loop) out.insert(stmt.loop->running.begin(), stmt.loop->running.end());
+  });
+  return out;
+}
+
 class Blame {
  public:
   explicit Blame(const BlameRequest& request)
@@ -155,17 +170,11 @@ class Blame {
         }
         if (ends) continue;
         loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& stmt) {
-          const auto reads = [&](const std::vector<loops::ValueId>& values) {
-            return std::count(values.begin(), values.end(), v) > 0;
-          };
-          if (stmt.kind == loops::StmtKind::store && reads(stmt.args))
+          if (stmt.kind == loops::StmtKind::store && reads(stmt.args, v))
             if (const Node* node = node_named(steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name))
               out.insert(node);
-          if (reads(stmt.args) || stmt.mask == v || (stmt.loop && reads(stmt.loop->yields))) {
-            reached.insert(stmt.results.begin(), stmt.results.end());
-            if (stmt.loop) reached.insert(stmt.loop->running.begin(), stmt.loop->running.end());
-          }
         });
+        reached.merge(computed_from(kernel_.body, v));
       }
     }
   }
@@ -314,6 +323,37 @@ KernelBlame blame_without_result(const BlameRequest& request, const Node* near) 
   KernelBlame out;
   out.fault = FaultClass::crash;
   out.op = request.truth.only_node();
+  return out;
+}
+
+std::vector<std::string> values_made_of(const StepInterpreter& steps, const std::string& step) {
+  std::vector<std::string> out;
+  const loops::Kernel* made_by = steps.kernel(step);
+  if (!made_by) return out;
+  std::set<loops::BufferId> written;
+  loops::for_each_stmt(made_by->body, [&](const loops::Stmt& stmt) {
+    if (stmt.kind == loops::StmtKind::store) written.insert(stmt.buffer);
+  });
+  loops::for_each_item(steps.program().block, [&](const loops::Item& item) {
+    const auto* kernel = std::get_if<loops::Kernel>(&item.what);
+    if (!kernel || kernel == made_by) return;
+    std::set<loops::ValueId> reached;
+    loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
+      if (stmt.kind == loops::StmtKind::load && written.count(stmt.buffer)) reached.insert(stmt.results[0]);
+    });
+    std::set<std::string> names;
+    for (std::vector<loops::ValueId> left(reached.begin(), reached.end()); !left.empty();) {
+      const loops::ValueId v = left.back();
+      left.pop_back();
+      bool ends = false;
+      for (const loops::NamedValue& named : kernel->named)
+        if (named.value == v) names.insert(named.name), ends = true;
+      if (ends) continue;
+      for (const loops::ValueId next : computed_from(kernel->body, v))
+        if (reached.insert(next).second) left.push_back(next);
+    }
+    out.insert(out.end(), names.begin(), names.end());
+  });
   return out;
 }
 

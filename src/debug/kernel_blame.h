@@ -47,6 +47,9 @@ KernelBlame blame_kernel(const BlameRequest& request);
 // it leaves, where that is known.
 KernelBlame blame_without_result(const BlameRequest& request, const Node* near);
 
+// The values of the graph that other kernels compute first from what the step writes.
+std::vector<std::string> values_made_of(const StepInterpreter& steps, const std::string& step);
+
 // The step computes other values than its loops do, and what these should be nobody can tell: the first value of the
 // graph inside it that an instrumented rebuild computes otherwise than the loops, by name. Empty: none was found.
 // `notes` says why.
