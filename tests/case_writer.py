@@ -1,7 +1,7 @@
 """Writes a case directory: the exported program, calls with what PyTorch gives, and inputs that must be refused.
 
 tests/README.md describes the files. A case has a module, calls (the first is the export's, unless there is an example), about, dynamic, bad, sequence,
-needs, decompose, keep_library_frames and gradients: Case of generate_cases.py."""
+needs, tolerance, decompose, keep_library_frames and gradients: Case of generate_cases.py."""
 import copy
 import json
 import pathlib
@@ -74,6 +74,8 @@ def write_case(folder, make):
     about = {"about": made.about}
     if made.needs:
         about["needs"] = made.needs
+    if made.tolerance:
+        about["tolerance"] = made.tolerance
     (folder / "case.json").write_text(json.dumps(about) + "\n")
     targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
     print(f"{folder.name}: {len(made.calls)} calls, {len(made.bad)} refused; {', '.join(dict.fromkeys(targets))}")

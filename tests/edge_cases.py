@@ -376,7 +376,9 @@ def values_that_nearly_overflow(of):
         return torch.randn(1, 2, 33, 8), torch.randn(1, 2, keys, 8), torch.rand(1, 2, keys, 16) * 1e38 + 1e38, mask
     keys = Dim("keys", min=8, max=4000)
     return of(forward, [call(n) for n in (600, 40, 64)], "attention written by hand over values near the largest number",
-              {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
+              {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}},
+              # A GPU adds 600 equal terms one to the other.
+              tolerance={"rtol": 4e-6, "atol": 0})
 
 
 def values_that_nearly_overflow_of_known_keys(of):

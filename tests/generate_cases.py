@@ -34,10 +34,11 @@ class Case:
     """What one function below returns: a module, calls (the first is the export's), and what else the case wants."""
 
     def __init__(self, module, calls, about, dynamic=None, bad=(), sequence=False, needs=None, decompose=False,
-                 keep_library_frames=False, example=None, gradients=False):
+                 keep_library_frames=False, example=None, gradients=False, tolerance=None):
         self.module, self.calls, self.about, self.dynamic, self.bad = module, calls, about, dynamic, bad
         self.sequence, self.needs, self.decompose = sequence, needs, decompose
         self.keep_library_frames = keep_library_frames
+        self.tolerance = tolerance  # {rtol, atol}, where rounding is not within that of the dtype
         self.gradients = gradients  # whether they are wanted at export, as they are by default
         self.example = example  # what it is exported with, where that is not the first call
 

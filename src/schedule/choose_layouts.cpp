@@ -210,8 +210,8 @@ class Layouts {
         wishes_.push_back({input->buffer, *d, work, &kernel, false});
   }
 
-  // A window as large as the picture (a classifier's first layer) makes one point: each weight is read once, as it lies,
-  // and the picture, which is small beside them, should lie as they do.
+  // A window as large as the picture (a classifier's first layer) makes one point: each weight is read once, as it
+  // lies, and the picture, which is small beside them, should lie as they do.
   struct Point {
     BufferId picture;
     std::vector<size_t> dims;  // of the picture, in the order of the weights, outermost first

@@ -275,8 +275,8 @@ bool straighten_sums(Kernel& kernel, const LoopProgram& program) {
         if (stmt.mask != no_value && uses.depends(stmt.mask, loop.var)) key = INT64_MAX;
         if (is_weight(stmt)) continue;
         const auto along = affine_in(address_of(stmt, program, env), loop.var);
-        key = std::max(key, along && along->coefficient.is_constant() ? std::abs(along->coefficient.value())
-                                                                      : INT64_MAX - 1);
+        key = std::max(
+            key, along && along->coefficient.is_constant() ? std::abs(along->coefficient.value()) : INT64_MAX - 1);
       }
     neighbours |= key == 1 && i + 1 < found.size() && estimate(loop.extent, program) >= least_neighbours;
     keys.emplace_back(key, i);

@@ -143,8 +143,8 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
   return found;
 }
 
-// The same where the lanes are the innermost terms of a window's sums: the weights of each iteration of the loops around
-// that they vary with.
+// The same where the lanes are the innermost terms of a window's sums: the weights of each iteration of the loops
+// around that they vary with.
 std::optional<Packing> packing_of_terms(const Kernel& kernel, const LoopProgram& program) {
   const RangeEnv env = kernel_ranges(kernel, program);
   std::optional<Packing> found;
@@ -208,9 +208,8 @@ bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
     const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
     pack(program, kernel, *packing);
     changed = true;
-    log.add([&] {
-      return Decision{"pack", source, "for", kernel.name, "its terms lie apart for the lanes", true, ""};
-    });
+    log.add(
+        [&] { return Decision{"pack", source, "for", kernel.name, "its terms lie apart for the lanes", true, ""}; });
   }
   return changed;
 }

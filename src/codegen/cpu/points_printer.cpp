@@ -339,7 +339,7 @@ void PointsPrinter::print_looped_terms(const Loop& loop) {
   const std::string extent = p_.expr(loop.extent), from = var + "_from", to = var + "_to";
   const auto terms = [&](const std::string& first, const std::string& end, bool at_edge = false) {
     p_.open(str("for (", first, "; ", var, " < ", end, "; ++", var, ")"));
-    at_edge && loop.only != no_value ? print_edge_terms(loop) : print_terms(loop);
+    at_edge&& loop.only != no_value ? print_edge_terms(loop) : print_terms(loop);
     p_.close();
   };
   const auto inside = terms_inside(loop);
