@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MOST_RANGES, LARGEST_PIECE = 16, 4  # of runtime/thread_pool.h and .cpp
+MOST_RANGES, PIECES_AT_FIRST = 16, 4  # of runtime/thread_pool.h and parallel.cpp
 
 
 def whole_rounds(items, threads):
@@ -27,8 +27,9 @@ def whole_rounds(items, threads):
 def dealt_out(items, grain, threads):
     """Parallel::run and ThreadPool::work, with items that take as long as one another."""
     used = min(threads, math.ceil(items / grain))
-    chunk = max(1, min(math.ceil(items / (4 * used)), max(math.ceil(items / (16 * used)), grain)))
-    used = min(used, math.ceil(items / chunk))
+    piece = min(math.ceil(items / (4 * used)), max(math.ceil(items / (16 * used)), grain))
+    least, most = max(1, min(piece, grain)), PIECES_AT_FIRST * piece
+    used = min(used, math.ceil(items / least))
     if used <= 1:
         return 1.0
     ranges = min(used, MOST_RANGES)
@@ -41,7 +42,7 @@ def dealt_out(items, grain, threads):
             at = (number + i) % ranges
             left = end[at] - next_item[at]
             if left > 0:
-                size = min(left, max(chunk, min(left // 2, LARGEST_PIECE * chunk)))
+                size = min(left, max(least, min(left // 2, most)))
                 next_item[at] += size
                 last = max(last, now + size)
                 heapq.heappush(free, (now + size, number))

@@ -6,8 +6,9 @@
 
 Models: an MLP of four layers of 2048 for 64 rows, six layers of a BERT at 128 tokens, ResNet-50, a pointwise chain with a layer norm.
 Each system has a process of its own for each number of threads, on as many cores; they take turns, and the one whose turn it is not is
-stopped. In each round what the cores give is measured too (plain multiply-adds, measuring/peak.c): cores of a virtual machine may be
-halves of one, or busy with others' work, from one minute to the next, and then nobody gains more from them than those do. The table has
+stopped. In each round what the cores give is measured too (plain multiply-adds, measuring/peak.c; a product whose threads share nothing, each
+with rows, weights and results of its own, measuring/apart.c): cores of a virtual machine may be halves of one, or busy with others'
+work, from one minute to the next, and then nobody gains more from them than those do. The table has
 the medians of the rounds, as a page with --docs (of an earlier --json with --report). Needs torch and torchvision."""
 import argparse
 import json
@@ -140,18 +141,20 @@ def measure(options, folder, name):
     rows = []
     for threads in options.threads:
         workers = {system: Worker(options, folder, name, system, threads) for system in options.systems}
-        peaks = []
+        peaks, products = [], []
         for _ in range(options.rounds):
             peaks.append(machine.arithmetic_now(folder, threads))
+            products.append(machine.product_now(folder, threads))
             for worker in workers.values():
                 worker.turn()
         row = {"threads": threads, "difference": {s: w.difference for s, w in workers.items()}}
         row |= {system: worker.end() for system, worker in workers.items()}
-        row["peak"] = statistics.median(peaks)
+        row["peak"], row["product"] = statistics.median(peaks), statistics.median(products)
         rows.append(row)
         times = ", ".join(f"{s} {1e3 * row[s]:.3g} ms ({rows[0][s] / row[s]:.1f} × one core's)" for s in options.systems)
         worst = max(row["difference"].values())
         peak = f"multiply-adds {row['peak']:.0f} GFLOP/s ({row['peak'] / rows[0]['peak']:.1f} × one core's)"
+        peak += f", products apart {row['product']:.0f} ({row['product'] / rows[0]['product']:.1f} ×)"
         if MODELS[name]:
             peak += f", of which Kiln {100 * MODELS[name] / row[options.systems[-1]] / row['peak'] * 1e-9:.0f} %"
         print(f"{name:10} on {threads:2}: {times}; {peak}; eager / Kiln {row['eager'] / row[options.systems[-1]]:.2f}; difference {worst:.1e}", flush=True)
@@ -171,6 +174,8 @@ $ tools/build.sh release && python bench/threads.py --docs docs
 
 *Gain*: time on one core over that on so many. *Cores' gain*: what plain multiply-adds gain from them, measured in the same turns; of a virtual
 machine's cores two may be halves of one, and others' work may be on them, so this moves from minute to minute, and where arithmetic decides nobody gains much more than it does.
+*Product's gain*: the same of products of 120 rows by 768 columns whose threads share nothing: each has rows, weights and results of its own in its own caches, and
+waits for the others after each product, as after a model's step (`bench/measuring/apart.c`).
 *Of the peak*: Kiln's multiply-adds beside those.
 """
 
@@ -184,9 +189,10 @@ def write_page(found, docs):
         for row in rows:
             share = f"{100 * MODELS[name] / row['kiln-freezing'] / row['peak'] * 1e-9:.0f} %" if MODELS[name] else "–"
             lines.append(f"| {row['threads']} | {1e3 * row['kiln-freezing']:.3g} ms | {row['eager'] / row['kiln-freezing']:.2f} | "
-                         f"{first['kiln-freezing'] / row['kiln-freezing']:.1f} | {first['eager'] / row['eager']:.1f} | {row['peak'] / first['peak']:.1f} | {share} |")
-        parts.append(f"## {name}: {ABOUT[name]}\n| cores | Kiln | eager's time over Kiln's | gain | eager's gain | cores' gain | of the peak |\n"
-                     "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n" + "\n".join(lines) + "\n")
+                         f"{first['kiln-freezing'] / row['kiln-freezing']:.1f} | {first['eager'] / row['eager']:.1f} | {row['peak'] / first['peak']:.1f} | "
+                         f"{row['product'] / first['product']:.1f} | {share} |")
+        parts.append(f"## {name}: {ABOUT[name]}\n| cores | Kiln | eager's time over Kiln's | gain | eager's gain | cores' gain | product's gain | of the peak |\n"
+                     "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n" + "\n".join(lines) + "\n")
     page = docs / "benchmarks-threads.md"
     page.write_text("\n".join(parts))
     print(page)

@@ -96,8 +96,8 @@ class ApartQueue : public Queue {
     waiting_.push_back([this, launch, buffers, ints] {
       std::vector<std::byte> scratch(static_cast<size_t>(launch.scratch + 64));
       const auto kernel = reinterpret_cast<kiln_kernel>(const_cast<void*>(launch.kernel));
-      kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,          scratch.data(), launch.scratch,
-                                  &failure_.slot,          launch.seed};
+      kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,           scratch.data(), launch.scratch,
+                                  &failure_.slot,          launch.seed, nullptr};
       if (kernel(&context, buffers.data(), ints.data(), 0, launch.items) != 0) failure_.step = launch.step;
     });
     return failure_.step < 0;

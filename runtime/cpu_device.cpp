@@ -15,11 +15,19 @@
 namespace kiln::runtime {
 namespace {
 
+// A thread's own, so that neither items nor cache lines meet.
+struct alignas(64) ThreadScratch {
+  Block memory;
+  uint64_t launch = 0;  // the last one that used it
+  int64_t kept = -1;    // kiln_kernel_context::kept, of that launch
+};
+
 struct Work {
   const Launch& launch;
   kiln_kernel kernel;
   kiln_kernel_context context;
-  const Block* scratch;  // by thread
+  ThreadScratch* scratch;  // by thread
+  uint64_t number;         // of the launch
   std::atomic<bool> failed{false};
 };
 
@@ -29,7 +37,11 @@ void run_piece(void* data, int slot, int64_t begin, int64_t end) {
   const Launch& launch = work->launch;
   kiln_kernel_context context = work->context;
   context.thread = static_cast<uint32_t>(slot);
-  if (context.scratch_bytes > 0) context.scratch = work->scratch[slot].data();
+  if (context.scratch_bytes > 0) {
+    ThreadScratch& scratch = work->scratch[slot];
+    if (scratch.launch != work->number) scratch.launch = work->number, scratch.kept = -1;
+    context.scratch = scratch.memory.data(), context.kept = &scratch.kept;
+  }
   if (hooks_built && launch.running) [[unlikely]] {
     StepMark mark(launch.running);
     if (work->kernel(&context, launch.buffers, launch.ints, begin, end) != 0)
@@ -47,10 +59,11 @@ class CpuQueue final : public Queue {
   bool launch(const Launch& launch) override {
     const auto kernel = reinterpret_cast<kiln_kernel>(const_cast<void*>(launch.kernel));
     const int threads = parallel_.threads();
-    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, launch.scratch, &failure_.slot, launch.seed};
+    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,           nullptr, launch.scratch,
+                                &failure_.slot,          launch.seed, nullptr};
     if (launch.scratch > 0) [[unlikely]] {
       make_scratch(launch, threads);
-      context.scratch = scratch_[0].data();
+      context.scratch = scratch_[0].memory.data();
     }
     // The other way than the one before, so that what that one touched last is at hand. Small ones do not count.
     const bool large = launch.items > launch.grain, backwards = launch.turns && large && !backwards_;
@@ -60,7 +73,7 @@ class CpuQueue final : public Queue {
       failed = backwards ? run_backwards(launch, kernel, context)
                          : kernel(&context, launch.buffers, launch.ints, 0, launch.items) != 0;
     } else {
-      Work work{launch, kernel, context, scratch_.data()};
+      Work work{launch, kernel, context, scratch_.data(), ++launches_};
       parallel_.run(launch.items, launch.grain, threads, run_piece, &work, backwards);
       failed = work.failed.load(std::memory_order_relaxed);
     }
@@ -83,16 +96,16 @@ class CpuQueue final : public Queue {
     return false;
   }
 
-  // Each thread has a block of its own, so that neither items nor cache lines meet.
   void make_scratch(const Launch& launch, int threads) {
     if (launch.fresh_scratch) scratch_.clear();
     if (scratch_.size() < static_cast<size_t>(threads)) scratch_.resize(static_cast<size_t>(threads));
-    for (Block& block : scratch_) block.grow(allocator_, launch.scratch);
+    for (ThreadScratch& scratch : scratch_) scratch.memory.grow(allocator_, launch.scratch);
   }
 
   const Parallel& parallel_;
   Allocator allocator_;
-  std::vector<Block> scratch_;  // by thread
+  std::vector<ThreadScratch> scratch_;  // by thread
+  uint64_t launches_ = 0;               // on several threads
   Failure failure_;
   bool backwards_ = false;  // so went the last large launch
 };

@@ -137,7 +137,7 @@ kiln_checked_access Run::run_checked(const PreparedStep& prepared, const BoundSt
   kiln_checked_access failed{};
   kiln_error_slot slot{};  // what the program itself raises is the loops' to say: they have run before
   kiln_checked_context context{};
-  context.context = {KILN_KERNEL_ABI_VERSION, 0, nullptr, bound.scratch, &slot, step_seed(prepared)};
+  context.context = {KILN_KERNEL_ABI_VERSION, 0, nullptr, bound.scratch, &slot, step_seed(prepared), nullptr};
   const Block scratch(model_.allocator(), bound.scratch);
   context.context.scratch = scratch.data();
   context.ranges = ranges.data(), context.failed = &failed;

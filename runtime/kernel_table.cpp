@@ -36,7 +36,7 @@ void check_steps(const std::vector<format::Step>& block, const kiln_kernel_table
 void check_kernels(const format::Plan& plan, const CodeModule& code, const std::string& label) {
   const auto* table = static_cast<const kiln_kernel_table*>(code.symbol("kiln_kernels"));
   if (!table) refuse(label, {"the code does not say what its kernels take (no kiln_kernels); compile the model again"});
-  if (table->version != KILN_KERNEL_ABI_VERSION)
+  if (table->version < KILN_KERNEL_ABI_OLDEST || table->version > KILN_KERNEL_ABI_VERSION)
     refuse(label, {"the table of kernels has version ", number(table->version)});
   if (table->count != plan.kernels.size() || !table->kernels)
     refuse(label, {"the plan names ", number(plan.kernels.size()), " kernels, the code has ", number(table->count)});

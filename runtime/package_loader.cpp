@@ -73,7 +73,7 @@ class Loader {
 
   void check_version() const {
     const format::Plan& plan = parts_.plan;
-    if (plan.kernel_abi != KILN_KERNEL_ABI_VERSION)
+    if (plan.kernel_abi < KILN_KERNEL_ABI_OLDEST || plan.kernel_abi > KILN_KERNEL_ABI_VERSION)
       fail_user("K0521",
                 str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi,
                     ", this runtime has ", KILN_KERNEL_ABI_VERSION, ": ",

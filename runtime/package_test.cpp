@@ -93,6 +93,8 @@ TEST_F(Package, RefusesWhatIsNoPackageOrDoesNotFit) {
   EXPECT_TRUE(contains(refuse(cuda.bytes()), "K077"));
   newer.plan.kernel_abi = 99;
   EXPECT_TRUE(contains(refuse(newer.bytes()), "newer runtime"));
+  newer.plan.kernel_abi = KILN_KERNEL_ABI_OLDEST - 1;
+  EXPECT_TRUE(contains(refuse(newer.bytes()), "compile the model again"));
   other.plan.code[0].target = "aarch64";
   EXPECT_TRUE(contains(refuse(other.bytes()), "aarch64 needs aarch64"));
   lacking.plan.kernels[0].symbol = "k_missing";

@@ -8,7 +8,7 @@
 namespace kiln::runtime {
 namespace {
 
-constexpr int64_t wake_grains = 3;
+constexpr int64_t wake_grains = 3, pieces_at_first = 4;
 
 struct Pieces {
   Parallel::Task task;
@@ -38,11 +38,11 @@ void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* c
     return;
   }
   if (!replacement_) {
-    // Pieces, so that a late or slow thread does not hold up the others: a few per thread, more where each is still
-    // worth handing out.
+    // Pieces, so that a late or slow thread does not hold up the others: a few for each thread, and in the end as small
+    // as is worth handing out. Of cores that share their units with others' work, some are half as fast as the rest.
     auto part = [&](int64_t pieces) { return items / pieces + (items % pieces != 0); };
     const int64_t piece = std::min(part(int64_t{used} * 4), std::max(part(int64_t{used} * 16), grain));
-    ThreadPool::process().run(items, piece, used, task, context, backwards);
+    ThreadPool::process().run(items, {std::min(piece, grain), pieces_at_first * piece}, used, task, context, backwards);
     return;
   }
   // The embedder's threads are not ours to count: each piece is a slot of its own.

@@ -20,9 +20,6 @@ constexpr int spins_between = 16;
 // See ThreadPool::crowded.
 constexpr auto longest_wait = std::chrono::microseconds(300);
 constexpr int pauses = 24;
-// A thread's pieces begin so many chunks large, for kernels that share more between the items of a piece; towards the
-// end of its range they are single chunks, so that whoever is late can be helped.
-constexpr int64_t largest_piece = 4;
 
 void relax() {
 #if defined(__x86_64__)
@@ -104,7 +101,7 @@ void ThreadPool::work(Job& job, int slot, int number) {
     Range& range = job.range[static_cast<size_t>((number + i) % job.ranges)];
     const int64_t end = range.end;
     for (int64_t begin = range.next.load(std::memory_order_relaxed); begin < end;) {
-      const int64_t size = std::clamp((end - begin) / 2, job.chunk, largest_piece * job.chunk);
+      const int64_t size = std::clamp((end - begin) / 2, job.least, job.most);
       if (!range.next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed)) continue;
       if (begin + size >= end) job.unfinished.fetch_sub(1, std::memory_order_relaxed);
       if (job.backwards) {
@@ -192,10 +189,9 @@ void ThreadPool::close(Job& job, uint32_t bit) {
   job.taken.store(false, std::memory_order_release);
 }
 
-void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void* context, bool backwards) {
-  chunk = std::max<int64_t>(chunk, 1);
-  int64_t chunks = (items + chunk - 1) / chunk;
-  threads = static_cast<int>(std::min<int64_t>(threads, chunks));
+void ThreadPool::run(int64_t items, Pieces pieces, int threads, Task task, void* context, bool backwards) {
+  const int64_t least = std::max<int64_t>(pieces.least, 1);
+  threads = static_cast<int>(std::min<int64_t>(threads, (items + least - 1) / least));
   // Half as many: of two that is the caller alone, but where there are many, one late helper says little of the others.
   if (threads > 1 && crowded()) threads /= 2;
   Job* job = threads > 1 ? take_job() : nullptr;
@@ -204,7 +200,8 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
     return;
   }
   start_workers(threads - 1);
-  job->task = task, job->context = context, job->chunk = chunk, job->threads = threads;
+  job->task = task, job->context = context, job->least = least, job->most = std::max(pieces.most, least),
+  job->threads = threads;
   job->backwards = backwards;
   job->ranges = std::min(threads, most_ranges);
   const int64_t each = items / job->ranges, more = items % job->ranges;

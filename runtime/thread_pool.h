@@ -23,9 +23,15 @@ class ThreadPool {
 
   static ThreadPool& process();
 
-  // Runs [0, items) in chunks on at most `threads` threads and returns when all is done. `task` must not throw.
-  // `backwards`: each thread takes the last chunk of its part first.
-  void run(int64_t items, int64_t chunk, int threads, Task task, void* context, bool backwards = false);
+  // Of how many items a piece may be. A thread takes half of what is left of its range, so its pieces begin large, for
+  // kernels that share more between the items of a piece, and end small, so that whoever is late can be helped.
+  struct Pieces {
+    int64_t least, most;
+  };
+
+  // Runs [0, items) in pieces on at most `threads` threads and returns when all is done. `task` must not throw.
+  // `backwards`: each thread takes the last piece of its part first.
+  void run(int64_t items, Pieces pieces, int threads, Task task, void* context, bool backwards = false);
 
   int workers() const { return workers_.load(); }
   // Whether a worker is likely to look for work at this moment.
@@ -49,7 +55,7 @@ class ThreadPool {
     std::atomic<bool> taken{false};  // by a caller
     Task task = nullptr;
     void* context = nullptr;
-    int64_t chunk = 1;
+    int64_t least = 1, most = 1;  // of a piece
     int threads = 1;
     bool backwards = false;
     int ranges = 0;  // of `range` that are in use

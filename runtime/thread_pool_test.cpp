@@ -32,7 +32,7 @@ void count(void* data, int slot, int64_t begin, int64_t end) {
 
 bool every_item_once(int64_t items, int64_t chunk, int threads, bool backwards = false) {
   Counts counts(static_cast<size_t>(items));
-  ThreadPool::process().run(items, chunk, threads, count, &counts, backwards);
+  ThreadPool::process().run(items, {chunk, 4 * chunk}, threads, count, &counts, backwards);
   for (auto& n : counts.seen)
     if (n != 1) return false;
   return counts.most_slots < threads;
@@ -62,7 +62,7 @@ TEST(ThreadPool, BackwardsBeginsAtTheEndOfAPart) {
   // Beside busy processes the pool may let the caller work alone, which takes everything as one piece.
   for (int attempt = 0; attempt < 1000 && all.empty(); ++attempt) {
     Order order;
-    ThreadPool::process().run(20, 3, 2, note, &order, true);
+    ThreadPool::process().run(20, {3, 12}, 2, note, &order, true);
     for (const Pieces& taken : order.first_part) {
       EXPECT_TRUE(std::is_sorted(taken.rbegin(), taken.rend()));
       all.insert(all.end(), taken.begin(), taken.end());
@@ -97,9 +97,9 @@ TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
     if (slot > 0) ++static_cast<Seen*>(data)->helpers;
   };
   Seen first, next;
-  for (int i = 0; i < 20 && first.helpers < 2; ++i) ThreadPool::process().run(2, 1, 2, slow_helper, &first);
+  for (int i = 0; i < 20 && first.helpers < 2; ++i) ThreadPool::process().run(2, {1, 4}, 2, slow_helper, &first);
   if (first.helpers < 2) GTEST_SKIP() << "no helper came";
-  for (int i = 0; i < 100; ++i) ThreadPool::process().run(8, 1, 2, quick, &next);
+  for (int i = 0; i < 100; ++i) ThreadPool::process().run(8, {1, 4}, 2, quick, &next);
   EXPECT_EQ(next.helpers, 0);
   // Of many helpers it was one: half of them are asked still.
   struct Slots {
@@ -107,7 +107,7 @@ TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
   } slots;
   for (int i = 0; i < 5; ++i)
     ThreadPool::process().run(
-        32, 1, 8,
+        32, {1, 4}, 8,
         [](void* data, int slot, int64_t, int64_t) {
           auto* seen = static_cast<Slots*>(data);
           if (slot > 0) ++seen->helpers;
@@ -122,7 +122,7 @@ TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   for (int i = 0; i < 200 && next.helpers == 0; ++i) {
     ThreadPool::process().run(
-        64, 1, 2,
+        64, {1, 4}, 2,
         [](void* data, int slot, int64_t, int64_t) {
           if (slot > 0) ++static_cast<Seen*>(data)->helpers;
           std::this_thread::sleep_for(std::chrono::microseconds(100));

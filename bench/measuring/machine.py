@@ -40,17 +40,17 @@ def describe():
             "virtual": "hypervisor" in flags, "system": f"{platform.system()} {platform.release()}"}
 
 
-def build_peak(folder):
-    program = folder / "peak"
-    source = HERE / "peak.c"
+def build(folder, name):
+    program = folder / name
+    source = HERE / f"{name}.c"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         subprocess.run([os.environ.get("CC", "cc"), "-O3", "-march=native", "-ffp-contract=fast", "-pthread", str(source),
                         "-o", str(program)], check=True)
     return program
 
 
-def run_peak(folder, threads, *more):
-    program = build_peak(folder)
+def run_peak(folder, threads, *more, name="peak"):
+    program = build(folder, name)
     cpus = chosen_processors(threads)
     done = subprocess.run([str(program), str(threads), *more], capture_output=True, text=True, check=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
@@ -65,6 +65,11 @@ def measure(folder, threads):
 def arithmetic_now(folder, threads):
     """GFLOP/s of f32 in this moment: clocks fall while all cores work, and with what others do."""
     return run_peak(folder, threads, "f32")["f32"]
+
+
+def product_now(folder, threads):
+    """GFLOP/s in this moment of a product whose threads share nothing (apart.c)."""
+    return run_peak(folder, threads, name="apart")["f32"]
 
 
 def nearer_is_faster(peak):

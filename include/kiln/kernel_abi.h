@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-#define KILN_KERNEL_ABI_VERSION 2 /* 2: code objects export kiln_kernels */
+#define KILN_KERNEL_ABI_VERSION 3 /* 2: code objects export kiln_kernels; 3: kiln_kernel_context has `kept` */
+#define KILN_KERNEL_ABI_OLDEST 2  /* whose kernels run as well: they look at less of the context */
 
 /* Set by a kernel that raises; the first one wins. site is local to the kernel's body: the step's
  * `sites` maps it to the plan's table. */
@@ -27,6 +28,8 @@ typedef struct kiln_kernel_context {
   int64_t scratch_bytes;
   kiln_error_slot* error; /* shared by the threads of one launch: set with an atomic exchange of `raised` */
   uint64_t seed;
+  int64_t* kept; /* of this thread: for which items its scratch was filled by an earlier call of the same launch, as the
+                    kernel itself noted; -1 at the first one. NULL: scratch does not stay from call to call */
 } kiln_kernel_context;
 
 /* Runs items [item_begin, item_end). Returns 0, or 1 after setting the error slot. */

@@ -83,6 +83,6 @@ const Backend& backend_for(DeviceType device);
 inline const Backend& cpu_backend() { return backend_for(DeviceType::cpu); }
 
 // Of the table kiln_kernels that the last unit ends with (include/kiln/kernel_abi.h).
-inline constexpr uint32_t kernel_table_version = 2;
+inline constexpr uint32_t kernel_table_version = 3;
 
 }  // namespace kiln::codegen

@@ -165,7 +165,8 @@ class Init {
     side_by_side(static_cast<size_t>(parts), [&](size_t part) {
       const std::shared_ptr<Storage> scratch = Storage::allocate(number(step.scratch).value_or(0));
       kiln_error_slot error = {};
-      const kiln_kernel_context context = {KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, 0};
+      const kiln_kernel_context context = {
+          KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, 0, nullptr};
       const int64_t begin = *items * static_cast<int64_t>(part) / parts,
                     end = *items * static_cast<int64_t>(part + 1) / parts;
       failed[part] = kernels_.function(step.kernel)(&context, pointers.data(), ints.data(), begin, end);

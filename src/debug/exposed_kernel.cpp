@@ -274,7 +274,8 @@ BuiltKernel built_for_cpu(const ExposeRequest& request, const ExposedKernel& cod
       buffers.push_back(memory.of(code.program.buffers[static_cast<size_t>(id)].name).data());
     kiln_error_slot error{};
     const std::shared_ptr<Storage> scratch = Storage::allocate(evaluate(printed.scratch_bytes, symbols));
-    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, request.step.seed};
+    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,      scratch->data, scratch->bytes, &error,
+                                request.step.seed,       nullptr};
     object->function(name)(&context, buffers.data(), ints.data(), 0, evaluate(code.kernel().schedule->items, symbols));
   };
 }

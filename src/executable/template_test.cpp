@@ -93,7 +93,7 @@ class Template : public testing::Test {
       pointers.push_back(tensors[buffer.name].data());
     }
     kiln_error_slot slot{};
-    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, 0, &slot, 0};
+    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, 0, &slot, 0, nullptr};
     ASSERT_EQ(function(&context, pointers.data(), nullptr, 0, evaluate(kernel().schedule->items, {})), 0);
     for (size_t o = 0; o < expected.size(); ++o) {
       const Tensor& want = expected[o].tensor();

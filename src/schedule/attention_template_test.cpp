@@ -206,21 +206,21 @@ TEST(FuseAttention, TakesManyKeysInParts) {
   ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
   verify(program);
   const std::string made = main_of(program);
-  EXPECT_NE(made.find(R"(      for i6 in [24] parallel @lane(8, exact) {
+  EXPECT_NE(made.find(R"(      for i6 in [8] parallel @lane(8, exact) {
         %1 = constant.f32 -inf
         store weights_tops[i6] = %1
         %2 = constant.f32 0.0
         store weights_shares[i6] = %2
       }
-      for i7 in [24] parallel {
+      for i7 in [8] parallel {
         for i9 in [8] parallel @lane(8, exact) {
           %3 = constant.f32 0.0
           store weights_sums[i7, i9] = %3
         }
       }
       for c0 in [16] parallel @serial {
-        for i10 in [250] parallel @unroll(4, mask) {
-          for i11 in [24] parallel @lane(24, exact) {
+        for i10 in [250] parallel @unroll(13, mask) {
+          for i11 in [8] parallel @lane(8, exact) {
             %7 = for r3 in [4] reduce sum.f32 {
               %4 = load.f32 weights_rows[r3, i11]
               %5 = load.f32 k[c0*250 + i10, r3]
@@ -232,7 +232,7 @@ TEST(FuseAttention, TakesManyKeysInParts) {
             store weights_block[i10, i11] = %9
           }
         }
-        for i12 in [24] parallel @lane(16, mask) {
+        for i12 in [8] parallel @lane(8, exact) {
           %10 = load.f32 weights_tops[i12]
           %12 = for r4 in [250] reduce max.f32 {
             %11 = load.f32 weights_block[r4, i12]
@@ -261,7 +261,7 @@ TEST(FuseAttention, TakesManyKeysInParts) {
           %28 = add.f32 %27, %25
           store weights_shares[i12] = %28
         }
-        for i13 in [24] parallel @unroll(12, exact) {
+        for i13 in [8] parallel @unroll(8, exact) {
           for i14 in [8] parallel @lane(8, exact) {
             %32 = for r6 in [250] reduce sum.f32 {
               %29 = load.f32 weights_block[r6, i13]
@@ -277,18 +277,18 @@ TEST(FuseAttention, TakesManyKeysInParts) {
           }
         }
       }
-      for i15 in [24] parallel @lane(8, exact) {
+      for i15 in [8] parallel @lane(8, exact) {
         %37 = constant.f32 1.0
         %38 = load.f32 weights_shares[i15]
         %39 = div.f32 %37, %38
         store weights_shares[i15] = %39
       }
-      for i17 in [24] parallel {
+      for i17 in [8] parallel {
         for i18 in [8] parallel @lane(8, exact) {
           %40 = load.f32 weights_sums[i17, i18]
           %41 = load.f32 weights_shares[i17]
           %42 = mul.f32 %40, %41
-          store y[i17 + o0*24, i18] = %42
+          store y[i17 + o0*8, i18] = %42
         }
       }
 )"),

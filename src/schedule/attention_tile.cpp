@@ -15,6 +15,17 @@ constexpr int64_t most_vectors_of_block = 16;
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four.
 double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
 
+// What all blocks cost on one thread and on several together, where each has enough to do: those that have an item
+// less than others wait for them, and all for a part of the last one, since none is as fast as another.
+double on_threads(double cost, double outer, double blocks) {
+  constexpr double worth_a_thread_cycles = 50000, waited_for = 0.25;
+  const double items = outer * blocks;
+  double sum = 1, numbers = 1;
+  for (double threads = 2; threads <= 16 && cost * outer / threads >= worth_a_thread_cycles; threads *= 2, ++numbers)
+    sum += threads * (std::ceil(items / threads) + waited_for) / items;
+  return cost * sum / numbers;
+}
+
 // Terms of a step.
 double at_a_time(const AttentionShape& shape) { return shape.pairs ? 2 : 1; }
 
@@ -137,8 +148,9 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
         tile.vectors = vectors;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.
-        tile.cost =
+        const double all =
             blocks * (first + softmax + pairing + block * shape.width * 0.4 + fetched + stored + 200) + second.cost;
+        tile.cost = on_threads(all, shape.outer, blocks);
         auto code = [&](double high) { return copy_code(high, v) + (rest > 0 ? copy_code(high, rest) : 0); };
         tile.code = second.code +
                     tile_code(k, v, code(k) + (left > 0 ? code(alike ? left : 1) : 0), fewest_accumulators(target));

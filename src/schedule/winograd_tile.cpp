@@ -28,11 +28,18 @@ double winograd_step(double rows, double vectors, double rate, const Target& tar
   return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0, moved}) + (rows + vectors) * 0.05;
 }
 
-// A thread takes so many items in pieces, the later the smaller (runtime/thread_pool.cpp).
-double pieces_of(double items) {
-  double pieces = 0;
-  for (auto left = static_cast<int64_t>(items); left > 0; ++pieces) left -= std::clamp<int64_t>(left / 2, 1, 4);
-  return pieces;
+// Of an item: how long the others wait for the thread that is the last, since none is as fast as another.
+constexpr double waited_for = 0.25;
+
+// Of so many items in order, of which so many follow one another in a group, each thread has a part: how many groups
+// the one has that has most of them.
+double most_groups(double items, double of_group, double threads) {
+  double most = 1;
+  for (double i = 0; i < threads; ++i) {
+    const double begin = std::floor(items * i / threads), end = std::floor(items * (i + 1) / threads);
+    most = std::max(most, std::floor((end - 1) / of_group) - std::floor(begin / of_group) + 1);
+  }
+  return most;
 }
 
 }  // namespace
@@ -121,7 +128,7 @@ class Weighing {
     double sum = 0, numbers = 0;
     for (double threads = 1; threads == 1 || (threads <= 16 && least / threads >= worth_a_thread_cycles);
          threads *= 2, ++numbers)
-      sum += threads * (rest * busiest_items(tile, threads) / items(tile) +
+      sum += threads * (rest * (busiest_items(tile, threads) + (threads > 1 ? waited_for : 0)) / items(tile) +
                         busiest_transforms(tile, threads) * from_picture(tile));
     return sum / numbers;
   }
@@ -130,10 +137,8 @@ class Weighing {
   // How often that one transforms the picture's points under a block: once for those of its items that follow one
   // another, where all terms have place.
   double busiest_transforms(const WinogradTile& tile, double threads) const {
-    const double own = busiest_items(tile, threads);
-    if (tile.parts > 1) return own;
-    const double blocks = std::ceil(own / static_cast<double>(tile.groups));
-    return threads == 1 ? blocks : std::max(blocks, pieces_of(own));
+    if (tile.parts > 1) return busiest_items(tile, threads);
+    return most_groups(items(tile), static_cast<double>(tile.groups), threads);
   }
   // From the picture to scratch, for a block; from scratch to the results, for all of them. The more of the second
   // cache is scratch, the more of it comes from behind.

@@ -84,6 +84,7 @@ PrintedKernel KernelPrinter::print() {
   for (size_t i = 0; i < result_.step.ints.size(); ++i) head += dialect_.integer(i);
   if (!wide_buffers_.empty())
     head += dialect_.wide(std::vector<std::string>(wide_buffers_.begin(), wide_buffers_.end()));
+  if (notes_kept_) head += "  i64 nothing_kept = -1, *const kept_for = ctx->kept ? ctx->kept : &nothing_kept;\n";
   result_.text = head + scratch + dialect_.begin() + out_ + dialect_.end();
   return std::move(result_);
 }

@@ -76,6 +76,7 @@ class KernelPrinter {
   // kernel_printer_loops.cpp
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
+  void open_kept();
   bool has_whole_vectors(const loops::Loop& loop) const;  // else what is left over is all there is
   void print_lane_loop(const loops::Loop& loop);
   void find_exchanged();
@@ -134,6 +135,7 @@ class KernelPrinter {
   // Kernels of the init section run once, when weights are loaded: sizes are arguments, so that all that pack alike
   // share one function. A model has dozens of them, and they would be a tenth of the C++ compiler's time.
   bool in_init_ = false, sizes_given_ = false;
+  bool notes_kept_ = false;  // for which items scratch was filled
   // What is printed several times, for each row of a tile, has its sizes from the same arguments.
   const loops::Stmt* place_ = nullptr;
   int sizes_of_place_ = 0;

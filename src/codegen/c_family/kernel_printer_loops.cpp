@@ -17,11 +17,23 @@ void KernelPrinter::print_loop(const Stmt& stmt) {
 
 void KernelPrinter::print_serial_loop(const Loop& loop) {
   const bool kept = loop.directives.binding == Binding::kept;
-  if (kept) open(str("if (item == item_begin || ", item_loops(kernel_).loops.back()->var, " == 0)"));
+  if (kept) open_kept();
   open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
   print_body(loop.body);
   close();
   if (kept) close();
+}
+
+// What the items of one number of the outer loops share is known by the first of them, and noted where the next call of
+// the same launch finds it.
+void KernelPrinter::open_kept() {
+  if (!notes_kept_) {
+    line(str("const i64 kept_items = item - ", item_loops(kernel_).loops.back()->var, ";"));
+    line("const bool is_kept = *kept_for == kept_items;");
+    line("*kept_for = kept_items;");
+  }
+  notes_kept_ = true;
+  open("if (!is_kept)");
 }
 
 bool KernelPrinter::has_whole_vectors(const Loop& loop) const {

@@ -263,7 +263,7 @@ std::optional<std::string> abi_piece(std::string_view name, const PieceContext&)
   }
   if (name == "kiln_kernel_context") {
     return "struct kiln_kernel_context { u32 version, thread; void* scratch; i64 scratch_bytes; kiln_error_slot* "
-           "error; u64 seed; };\n";
+           "error; u64 seed; i64* kept; };\n";
   }
   if (name == "k_raise") {
     return R"(static __attribute__((noinline, cold, unused))

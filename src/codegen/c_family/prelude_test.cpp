@@ -90,6 +90,7 @@ extern "C" __attribute__((visibility("default"))) void layout(i64* out) {
   out[6] = __builtin_offsetof(kiln_kernel_context, scratch);
   out[7] = __builtin_offsetof(kiln_kernel_context, scratch_bytes);
   out[8] = __builtin_offsetof(kiln_kernel_context, error); out[9] = __builtin_offsetof(kiln_kernel_context, seed);
+  out[10] = __builtin_offsetof(kiln_kernel_context, kept);
 }
 extern "C" __attribute__((visibility("default")))
 i32 fails(const kiln_kernel_context* context, void* const*, const i64*, i64 begin, i64) {
@@ -97,9 +98,9 @@ i32 fails(const kiln_kernel_context* context, void* const*, const i64*, i64 begi
 }
 )",
                   Build{});
-  int64_t got[10] = {};
+  int64_t got[11] = {};
   library.get<void(int64_t*)>("layout")(got);
-  const int64_t want[10] = {sizeof(kiln_error_slot),
+  const int64_t want[11] = {sizeof(kiln_error_slot),
                             sizeof(kiln_kernel_context),
                             offsetof(kiln_error_slot, site),
                             offsetof(kiln_error_slot, index),
@@ -108,8 +109,9 @@ i32 fails(const kiln_kernel_context* context, void* const*, const i64*, i64 begi
                             offsetof(kiln_kernel_context, scratch),
                             offsetof(kiln_kernel_context, scratch_bytes),
                             offsetof(kiln_kernel_context, error),
-                            offsetof(kiln_kernel_context, seed)};
-  for (int i = 0; i < 10; i++) EXPECT_EQ(got[i], want[i]) << i;
+                            offsetof(kiln_kernel_context, seed),
+                            offsetof(kiln_kernel_context, kept)};
+  for (int i = 0; i < 11; i++) EXPECT_EQ(got[i], want[i]) << i;
 
   kiln_error_slot slot = {};
   kiln_kernel_context context = {};
