@@ -158,8 +158,8 @@ mkdir traces
 mkfifo traces/x.jsonl
 expect report-pipe 0 out '^0 compiles' -- report traces -o r.html
 
-# ---- the machine code of every kind of kernel can be checked: tiles, rows behind masks, lanes, chunks
-for name in mlp softmax picture picture_groups picture_channels_last quantised_int8_weights; do
+# ---- the machine code of every kind of kernel can be checked: tiles, rows behind masks, lanes, chunks, parts of complex numbers
+for name in mlp softmax picture picture_groups picture_channels_last quantised_int8_weights spectral odd_complex; do
   "$kiln" compile "$source_dir/tests/cases/$name/model.pt2" -o checked.pt2 >out 2>&1
   "$kiln" run checked.pt2 --config check_bounds=1 >out 2>&1
   require "check-bounds-$name" test $? = 0

@@ -87,7 +87,11 @@ Form form_of(const std::string& name, const std::string& operation, std::string 
   if (operation == "pair") return {"", "kc_row(ctx, B, kc_p, 1, 2, 0)"};
   if (operation == "quad") return {"", "kc_row(ctx, B, kc_p, 1, 4, 0)"};
   if (operation == "quads") return {"", "kc_row(ctx, B, kc_p, 1, 4 * kc_lanes, 0)"};
-  if (operation == "interleave") return {"v, w", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 1)"};
+  if (operation == "interleave") {
+    if (ends_with(name, "_bf16")) return {"v, w", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 1)"};
+    const bool back = name.find("_back_") != std::string::npos;  // further lanes' are in front of the first one's
+    return {"v, w, n", str("kc_row(ctx, B, kc_p", back ? " - 2 * ((n) - 1)" : "", ", 1, 2 * (n), 1)")};
+  }
   if (operation == "pairs") return {"", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 0)"};
   const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
   const std::string flag = store ? "1" : "0";
