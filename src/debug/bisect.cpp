@@ -60,6 +60,7 @@ class Bisect {
     BisectResult guarded = in_child([&](BisectionRun& run) { run.guarded = true, run.compare = false; });
     if (guarded.fault == FaultClass::outside || (guarded.fault != FaultClass::none && planned.step.empty()))
       return guarded;
+    if (crashed && !died_looking_.empty()) return without_looking();
     if (crashed || uncertain) return planned;
     if (guarded.output_sums != planned.output_sums) {
       BisectResult compared = in_child([&](BisectionRun& run) { run.guarded = true; });
@@ -75,6 +76,15 @@ class Bisect {
     return planned;
   }
 
+  // A step's result is wrong, no step leaves a buffer, and this process's own code does not survive a look inside.
+  BisectResult without_looking() {
+    options_.inside = false;
+    BisectResult result = in_child([](BisectionRun&) {});
+    result.text += str("\n  which operator inside it is at fault is not known: looking for it ended with ",
+                       died_looking_, ", which is a bug in Kiln; please report it");
+    return result;
+  }
+
   BisectResult in_child(const std::function<void(BisectionRun&)>& choose) {
     ChildProgress unused;
     BisectionRun asked{unused, true, false, 0, "", ""};
@@ -87,6 +97,7 @@ class Bisect {
         return report_text(error);
       }
     });
+    if (end.how != ChildEnd::How::reported && end.progress.looks_inside) died_looking_ = end.signal_text();
     BisectResult result = end.how == ChildEnd::How::reported ? read_report(end.report) : ended(end);
     if (end.how == ChildEnd::How::reported && !end.errors.empty()) fputs(end.errors.c_str(), stderr);
     if (result.fault == FaultClass::outside && end.how == ChildEnd::How::reported)
@@ -155,7 +166,8 @@ class Bisect {
   const std::vector<Datum>& inputs_;
   BisectOptions options_;
   PackageDebug package_;
-  bool asked_ = false;  // float32_matmul_precision: factors are rounded because the user wants it
+  std::string died_looking_;  // how a child ended that looked inside a kernel
+  bool asked_ = false;        // float32_matmul_precision: factors are rounded because the user wants it
 };
 
 }  // namespace

@@ -112,6 +112,37 @@ TEST_F(Bisect, SaysNothingAboutARightPackage) {
   EXPECT_EQ(checked_run(), "");
 }
 
+// Sums that are rounded to whole steps: one that lies between two goes either way, by the order in which it is added
+// up.
+TEST_F(Bisect, TakesAStepOfAValueBetweenTwoForRounding) {
+  program_ = parse_program(R"(program "steps"
+graph main {
+  input %x: f32[1000, 20] = user
+  %sum: f32[1000] = aten.sum.dim_IntList(self=%x, dim=[1])
+  %round: f32[1000] = aten.round.default(self=%sum)
+  %steps: f32[1000] = aten.mul.Tensor(self=%round, other=0.5)
+  output %steps = user
+}
+)");
+  CompileOptions options;
+  options.inject.loops = [](loops::LoopProgram& loops) {
+    find_op(loops, loops::ScalarOp::round)->op = loops::ScalarOp::ceil;
+  };
+  compile(program_, path_, options);
+  const auto found = [&](double seventh, std::optional<double> rtol) {
+    Tensor x = Tensor::empty(DType::f32, {1000, 20});
+    for (int64_t i = 0; i < x.numel(); ++i) x.set_item(i, Scalar(static_cast<double>(i * 7 % 5)));
+    for (int64_t i = 0; i < 20; ++i) x.set_item(7 * 20 + i, Scalar(seventh / 20));
+    BisectOptions how;
+    how.tolerance.rtol = rtol;
+    return bisect(path_, {Datum{x}}, how).fault;
+  };
+  EXPECT_EQ(found(4.4999998, {}), FaultClass::none);
+  EXPECT_EQ(found(4.25, {}), FaultClass::kernel);
+  EXPECT_EQ(found(2.5, {}), FaultClass::kernel) << "the sum of twenty eighths is exact";
+  EXPECT_EQ(found(4.4999998, 1e-6), FaultClass::kernel) << "who asks for this gets it";
+}
+
 // What an associative scan begins with is no value of the graph: that step can only be held against its own loops, and
 // every other step is right given what it read.
 TEST_F(Bisect, WrongOutputsThatNoStepExplainsAreUncertain) {

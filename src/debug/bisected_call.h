@@ -76,8 +76,9 @@ class BisectedCall {
   std::optional<bool> check_joined(const kiln_step& step, const std::string& buffer, const Tensor& value);
   void check_against_loops(const kiln_step& step);
   bool complete(const kiln_step& step, const std::string& buffer) const;
+  std::optional<Difference> differs(const Tensor& value, const Truth& truth, const TruthRequest& request) const;
   bool blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value,
-                  const Truth& truth);
+                  const Truth& truth, const TruthRequest& request);
   KernelBlame look_inside_part(const Part& part, const std::string& buffer, const std::string& value_name);
   void only_written(const std::string& buffer, const Tensor& value, Truth& truth) const;
   void blame_wrong(const kiln_step& step);

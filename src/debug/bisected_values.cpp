@@ -8,6 +8,25 @@
 
 namespace kiln {
 
+// A value that is rounded to whole steps (a quantised one) and lies between two of them may go either way: where few
+// elements differ, samples of what rounding does to them count as well.
+std::optional<Difference> BisectedCall::differs(const Tensor& value, const Truth& truth,
+                                                const TruthRequest& request) const {
+  constexpr int samples = 16;
+  constexpr int64_t few = 100;  // one of so many
+  const DifferenceOptions& tolerance = options_.tolerance;
+  std::optional<Difference> difference = find_difference(value, truth.fp64, truth.nominal, tolerance);
+  if (!difference || tolerance.rtol || tolerance.atol || difference->count > std::max<int64_t>(1, difference->of / few))
+    return difference;
+  std::vector<Tensor> rounded;
+  for (int sample = 0; sample < samples; ++sample) {
+    const std::optional<Tensor> one = truth_.compute_rounded(request, truth, sample);
+    if (!one || one->sizes != truth.fp64.sizes) return difference;
+    rounded.push_back(*one);
+  }
+  return find_difference(value, truth.fp64, truth.nominal, tolerance, rounded);
+}
+
 // False: what it should be cannot be told.
 bool BisectedCall::check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
   if (const auto told = check_slice(step, buffer, value)) return *told;
@@ -29,9 +48,9 @@ bool BisectedCall::check_against_graph(const kiln_step& step, const std::string&
       continue;  // the reference refuses what the program itself would have refused
     }
     if (!truth || truth->fp64.sizes != value.sizes) continue;
-    if (complete(step, buffer) && blame_part(step, buffer, candidate, value, *truth)) return true;
+    if (complete(step, buffer) && blame_part(step, buffer, candidate, value, *truth, request)) return true;
     if (partly_.count(buffer)) only_written(buffer, value, *truth);
-    auto difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
+    auto difference = differs(value, *truth, request);
     if (!difference) {
       if (!partly_.count(buffer) || writers_left_[buffer] <= 0) names_.hold(step, buffer, candidate, value);
       stored_[candidate] = value;
@@ -58,16 +77,17 @@ std::optional<bool> BisectedCall::check_slice(const kiln_step& step, const std::
   const GraphTruth::Stacked* stacked = names_.stacked_in(buffer);
   const auto row = stacked ? stacked->slice(iterations_of(step)) : std::nullopt;
   if (!row || value.sizes.empty() || *row < 0 || *row >= value.sizes[0]) return std::nullopt;
+  const TruthRequest request{stacked->value, known_, symbols_of(step), 0, iterations_of(step)};
   std::optional<Truth> truth;
   try {
-    truth = truth_.compute({stacked->value, known_, symbols_of(step), 0, iterations_of(step)});
+    truth = truth_.compute(request);
   } catch (const Error&) {
     return false;  // the reference refuses what the program itself would have refused
   }
   names_.see(stacked->result, value);  // complete after the last iteration
   const Tensor slice = row_of(value, *row);
   if (!truth || truth->fp64.sizes != slice.sizes) return false;
-  const auto difference = find_difference(slice, truth->fp64, truth->nominal, options_.tolerance);
+  const auto difference = differs(slice, *truth, request);
   if (difference && (!wrong_ || truth_.order(stacked->value) < truth_.order(wrong_->value)))
     wrong_ = Wrong{buffer, stacked->value, *difference, std::move(*truth), row};
   return true;
@@ -90,9 +110,10 @@ std::optional<bool> BisectedCall::check_joined(const kiln_step& step, const std:
     if (named.value != store->args[0] || named.mask != loops::no_value || !truth_.has(named.name) ||
         named.index.size() != value.sizes.size())
       continue;
+    const TruthRequest request{named.name, known_, symbols_of(step), 0, iterations_of(step)};
     std::optional<Truth> truth;
     try {
-      truth = truth_.compute({named.name, known_, symbols_of(step), 0, iterations_of(step)});
+      truth = truth_.compute(request);
     } catch (const Error&) {
       continue;  // the reference refuses what the program itself would have refused
     }
@@ -107,7 +128,7 @@ std::optional<bool> BisectedCall::check_joined(const kiln_step& step, const std:
     }
     if (!inside) continue;
     told = true;
-    const auto difference = find_difference(part, truth->fp64, truth->nominal, options_.tolerance);
+    const auto difference = differs(part, *truth, request);
     names_.see(named.name, part);
     stored_[named.name] = part;
     if (difference && (!wrong_ || truth_.order(named.name) < truth_.order(wrong_->value)))
@@ -125,8 +146,8 @@ bool BisectedCall::complete(const kiln_step& step, const std::string& buffer) co
 // Of a buffer that is complete and wrong: the step that gave the first wrong element its value, unless it is this
 // one.
 bool BisectedCall::blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name,
-                              const Tensor& value, const Truth& truth) {
-  const auto difference = find_difference(value, truth.fp64, truth.nominal, options_.tolerance);
+                              const Tensor& value, const Truth& truth, const TruthRequest& request) {
+  const auto difference = differs(value, truth, request);
   if (!difference) return false;
   int64_t linear = 0;
   for (size_t d = 0; d < difference->index.size(); ++d) linear = linear * value.sizes[d] + difference->index[d];
@@ -192,6 +213,7 @@ void BisectedCall::only_written(const std::string& buffer, const Tensor& value, 
 void BisectedCall::blame_wrong(const kiln_step& step) {
   KernelBlame found;
   found.fault = FaultClass::kernel;
+  run_.progress.looks_inside = options_.inside;
   if (options_.inside)
     found = blame_kernel({package_, truth_, step, inputs_, internal_, known_, stored_, wrong_->buffer, wrong_->truth,
                           options_.tolerance, options_.rebuilt_source, options_.compiler, call_, wrong_->row});

@@ -125,6 +125,8 @@ class ExposedKernel {
     made.loop->role = loops::AxisRole::parallel;
     made.loop->yields.clear();
     made.loop->only = loops::no_value;
+    // A parallel loop that is unrolled would be the rows of a tile.
+    if (made.loop->directives.binding == loops::Binding::unroll) made.loop->directives = loops::AxisDirectives();
     around.push_back(made.loop.get());
     add_stores(made.loop->body, around);
     around.pop_back();

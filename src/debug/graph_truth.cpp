@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "debug/rounding_noise.h"
 #include "graph/walk.h"
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
@@ -363,6 +364,30 @@ std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
     (fp64 ? truth.fp64 : truth.nominal) = outputs[0].tensor();
   }
   return truth;
+}
+
+std::optional<Tensor> GraphTruth::compute_rounded(const TruthRequest& request, const Truth& truth, int sample) const {
+  const auto place = values_.find(request.wanted);
+  if (place == values_.end() || sliced_.contains(place->second.value)) return std::nullopt;
+  Nodes between;
+  Part part(*place->second.graph, [&](const Value& value) { return known(value, request, between); });
+  if (!part.add(place->second.value)) return std::nullopt;
+  RoundingNoise noise(sample);
+  InterpretOptions options;
+  options.fp64 = true;
+  options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
+    for_each_tensor(*part.original.at(&node), results, [&](const Value* value, const Tensor& tensor) {
+      const auto like = std::find_if(truth.nodes.begin(), truth.nodes.end(),
+                                     [&](const TruthNode& one) { return one.value == value; });
+      if (like != truth.nodes.end() && like->nominal.defined()) noise.disturb_like(tensor, like->nominal);
+    });
+  };
+  SharingCopier copier(true);
+  std::vector<Datum> inputs;
+  for (const Tensor& tensor : part.inputs) inputs.push_back(Datum{copier.widen(tensor)});
+  GraphRun run(program_, options, request.seed, request.symbols);
+  const std::vector<Datum> outputs = run.run(part.graph, inputs);
+  return outputs[0].is_tensor() ? std::optional(outputs[0].tensor()) : std::nullopt;
 }
 
 }  // namespace kiln

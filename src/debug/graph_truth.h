@@ -71,6 +71,9 @@ class GraphTruth {
   // Nothing: it cannot be told (a custom operator, control flow, values that nobody has). Random operators draw other
   // numbers here than in the run: do not ask for what depends on them.
   std::optional<Truth> compute(const TruthRequest& request) const;
+  // What rounding may make of it: the fp64 value again, with all that it is computed from off by about as much as in
+  // the program's own dtypes. One sample of it. `truth`: of the same request.
+  std::optional<Tensor> compute_rounded(const TruthRequest& request, const Truth& truth, int sample) const;
 
  private:
   struct Place {

@@ -32,8 +32,9 @@ double largest_of_its_kind(const std::vector<std::complex<double>>& truth);
 
 // `truth` is the fp64 reference's value, `nominal` the same in the program's own dtypes (may be undefined). An element
 // passes when it is as close to either as the tolerance says, or not much further from the truth than the nominal value
-// is somewhere: what rounding explains is no fault. Undefined truth elements (NaN) pass only for NaN.
+// is somewhere: what rounding explains is no fault; so it does when it is as close to one of `others`. Undefined truth
+// elements (NaN) pass only for NaN.
 std::optional<Difference> find_difference(const Tensor& got, const Tensor& truth, const Tensor& nominal,
-                                          const DifferenceOptions& options);
+                                          const DifferenceOptions& options, const std::vector<Tensor>& others = {});
 
 }  // namespace kiln

@@ -15,8 +15,9 @@ struct ChildProgress {
   static constexpr size_t longest_name = 120;
   int64_t launches = 0;  // steps that were begun, of all calls together
   int32_t call = 0, number = 0;
-  int32_t inside_step = 0;  // 1: its code is running now
-  int64_t since = 0;        // milliseconds, when that began
+  int32_t inside_step = 0;   // 1: its code is running now
+  int32_t looks_inside = 0;  // 1: its code is not running, it is looked at why its result is wrong
+  int64_t since = 0;         // milliseconds, when its code began
   char step[longest_name] = "";
 
   void enter(const kiln_step& step);

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "check/compare.h"
+#include "debug/rounding_noise.h"
 #include "debug/tensor_difference.h"
-#include "minify/rounding_noise.h"
 
 namespace kiln::minify {
 namespace {

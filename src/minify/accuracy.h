@@ -1,6 +1,6 @@
 // Whether results are wrong, judged against the fp64 reference so that harmless rounding is no failure: a value out of
 // tolerance counts only if it is also much further from the fp64 reference than float arithmetic itself is, as the
-// plain reference shows it or as rounding at every operator does (minify/rounding_noise.h).
+// plain reference shows it or as rounding at every operator does (debug/rounding_noise.h).
 #pragma once
 #include <optional>
 

@@ -106,7 +106,9 @@ class HeaderReader {
     std::string code = read_string();
     if (!code.empty() && code[0] == '=') code[0] = '<';
     if (!code.empty() && code[0] == '>')
-      fail_unsupported("K0154", str(label_, " was written in big-endian byte order"));
+      fail_unsupported(
+          "K0154",
+          str(label_, " was written in big-endian byte order: save array.astype(array.dtype.newbyteorder(\"<\"))"));
     for (const Descr& row : descrs) {
       if (code != row.code) continue;
       dtype = row.dtype;

@@ -211,7 +211,9 @@ Tensor PtArchive::tensor_of(const std::string& name, const std::vector<const Pic
     fail(
         "an array or a number of NumPy's, of which only Python knows what it is; save tensors instead "
         "(torch.save([torch.from_numpy(array)], path)), or the array by itself as .npy or .npz");
-  fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads"));
+  const char* hint =
+      starts_with(name, "transformers.") ? "; save what is in it: torch.save(tuple(output.values()), path)" : "";
+  fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads", hint));
 }
 
 Scalar PtArchive::number(const PickleValue& value) const {
