@@ -118,12 +118,26 @@ class CompiledGraph:
         return model._run_flat(values)
 
 
+# PyTorch's names for sets of Inductor's options. CUDA graphs are replayed wherever that is safe, without being asked.
+MODES: Mapping[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {},
+    "max-autotune": {"max_autotune": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
+}
+
+
 def backend(graph: Any, examples: Sequence[Any], **given: Any) -> Callable[..., Any]:
     """The backend that PyTorch finds by its entry point (torch_dynamo_backends). ``options`` of torch.compile are
     settings of Kiln's, by their names."""
     from torch._dynamo.backends.common import aot_autograd
 
-    settings = dict(given.get("options") or {})
+    if unknown := sorted(set(given) - {"mode", "options"}):
+        raise errors.ArgumentError(f"torch.compile(backend='kiln') does not take {', '.join(unknown)}; settings are options={{…}}")
+    mode = given.get("mode") or "default"
+    if mode not in MODES:
+        raise errors.ArgumentError(f"torch.compile has no mode {mode!r}; it has {', '.join(MODES)}")
+    settings = MODES[mode] | dict(given.get("options") or {})
     config.patch(settings)  # raises now for a name that does not exist
 
     def compiler(captured: Any, captured_examples: Sequence[Any]) -> Callable[..., Any]:

@@ -163,6 +163,18 @@ bool Model::fill_constants(const Tree& tree, size_t first, std::vector<Object>& 
   return true;
 }
 
+namespace {
+
+// For a message about an argument that is missing.
+std::string given_by_name(PyObject* kwargs) {
+  std::vector<std::string> names;
+  const Object keys = Object::checked(kwargs ? PyDict_Keys(kwargs) : PyList_New(0));
+  for (Py_ssize_t i = 0; i < PyList_Size(keys.get()); ++i) names.push_back(utf8(PyList_GetItem(keys.get(), i)));
+  return names.empty() ? "" : "; by name there is: " + join(names, ", ");
+}
+
+}  // namespace
+
 void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>& leaves) const {
   const auto given = static_cast<size_t>(PyTuple_Size(args));
   const size_t expected = args_.children.size();
@@ -182,7 +194,7 @@ void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>
     const size_t first = leaves.size();
     if (value) return flatten(tree, value, name, leaves);
     if (!fill_constants(tree, first, leaves))
-      raise(ErrorClass::input, "K0701", "the argument '" + name + "' is missing");
+      raise(ErrorClass::input, "K0701", "the argument '" + name + "' is missing" + given_by_name(kwargs));
   };
   for (size_t i = 0; i < expected; ++i) {
     const bool named = i < argument_names_.size();

@@ -86,6 +86,7 @@ class Calls(unittest.TestCase):
         self.refused("K0611", 1.0)
         self.refused("K0611", None)
         self.assertIn("the argument 'x' is missing", self.refused("K0701"))
+        self.assertIn("the argument 'x' is missing; by name there is: y", self.refused("K0701", y=x))
         self.assertIn("takes 1 positional", self.refused("K0701", x, x))
         self.assertIn("the model takes no argument 'y'", self.refused("K0701", x, y=x))
         self.assertIn("those that the export was given: x", self.refused("K0701", x, y=x))

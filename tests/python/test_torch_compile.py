@@ -82,6 +82,13 @@ class TorchCompile(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "simdlen"):
             torch.compile(lambda x: x + 2, backend=backend, options={"cpp.simdln": 1})(torch.ones(3))
 
+    def test_modes(self):
+        x = torch.ones(3)
+        for mode in ("reduce-overhead", "max-autotune"):
+            torch.testing.assert_close(torch.compile(lambda x: x + 3, backend=backend, mode=mode)(x), x + 3)
+        with self.assertRaisesRegex(Exception, "no mode 'bogus'"):
+            torch.compile(lambda x: x + 4, backend=backend, mode="bogus")(x)
+
     def test_a_fault_is_not_hidden(self):
         with kiln.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"):
             with self.assertRaises(kiln.CompileError):
