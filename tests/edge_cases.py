@@ -396,6 +396,23 @@ def means_of_infinities(of):
     return of(forward, [(x,)], "means beside variances of what is infinite in part")
 
 
+def weights_of_each_sample(of):
+    def forward(self, x, w, scales):
+        b, c, h, wide = x.shape
+        together = x.reshape(1, b * c, h, wide)
+        modulated = torch.nn.functional.conv2d(together, (w * scales.view(b, 1, c, 1, 1)).reshape(b * 10, c, 3, 3), padding=1, groups=b)
+        turned = (w * scales.view(b, 1, c, 1, 1)).transpose(1, 2).reshape(b * c, 10, 3, 3)
+        larger = torch.nn.functional.conv_transpose2d(together, turned, stride=2, groups=b)
+        depthwise = torch.nn.functional.conv2d(together, w[:, 0].reshape(b * c, 1, 3, 3), groups=b * c)
+        return modulated.reshape(b, 10, h, wide).relu(), larger.reshape(b, 10, 2 * h + 1, 2 * wide + 1), depthwise.reshape(b, c, h - 2, wide - 2)
+
+    def call(b):
+        return torch.randn(b, 6, 7, 9), torch.randn(b, 10, 6, 3, 3) * 0.2, torch.rand(b, 6)
+    batch = Dim("batch", min=1, max=64)
+    return of(forward, [call(n) for n in (3, 1, 8)], "groups of a convolution that depend on a dynamic batch: samples with weights of their own",
+              {"x": {0: batch}, "w": {0: batch}, "scales": {0: batch}})
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -409,7 +426,7 @@ def add_cases(case, of):
                  cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
                  values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
-                 means_of_infinities):
+                 means_of_infinities, weights_of_each_sample):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

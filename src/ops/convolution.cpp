@@ -45,9 +45,9 @@ ConvGeometry geometry_of(const OpCall& call) {
   g.padding = spatial_argument(call, "padding", spatial);
   g.dilation = spatial_argument(call, "dilation", spatial);
   g.output_padding = spatial_argument(call, "output_padding", spatial);
-  g.groups = call.constant_integer("groups");
+  g.groups = call.integer("groups");
   g.transposed = call.boolean("transposed");
-  if (g.groups <= 0) refuse(call, "K0215", "groups must be positive");
+  if (g.groups.is_constant() && g.groups.value() <= 0) refuse(call, "K0215", "groups must be positive");
   for (size_t d = 0; d < spatial; ++d) {
     if (g.stride[d] <= 0 || g.dilation[d] <= 0) refuse(call, "K0215", "stride and dilation must be positive");
     if (g.padding[d] < 0) refuse(call, "K0215", "negative padding is not supported");
@@ -59,21 +59,21 @@ void check_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, 
                  const RangeEnv& ranges) {
   if (weight.size() != input.size())
     refuse(call, "K0215", str("the weight has ", weight.size(), " dimensions, the input ", input.size()));
-  Expr channels = g.transposed ? weight[0] : weight[1] * Expr(g.groups);
+  Expr channels = g.transposed ? weight[0] : weight[1] * g.groups;
   if (prove_eq(input[1], channels, ranges) == Proof::no) {
     refuse(call, "K0215",
-           str("given groups=", g.groups, " and weight of size [", shape_text(weight), "], expected input to have ",
+           str("given groups=", g.groups.text(), " and weight of size [", shape_text(weight), "], expected input to have ",
                channels.text(), " channels, but got ", input[1].text()));
   }
   const Expr& first = weight[0];
-  if (first.is_constant() && first.value() % g.groups != 0)
+  if (prove_eq(mod(first, g.groups), Expr(0), ranges) == Proof::no)
     refuse(call, "K0215", "the weight's first size must be divisible by groups");
 }
 
 Sizes result_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight,
                    const RangeEnv& ranges) {
   check_sizes(call, g, input, weight, ranges);
-  Sizes out = {input[0], g.transposed ? weight[1] * Expr(g.groups) : weight[0]};
+  Sizes out = {input[0], g.transposed ? weight[1] * g.groups : weight[0]};
   for (size_t d = 0; d < g.spatial(); ++d) {
     out.push_back(simplify(conv_output_size(g, d, input[d + 2], weight[d + 2]), ranges));
     if (out.back().is_constant() && out.back().value() < 0)
@@ -165,8 +165,9 @@ void lower_convolution(LowerCall& call) {
   DType compute = compute_dtype(conv_dtype(call));
   const Value* bias = call.tensor_or_null("bias");
   const Sizes& sizes = call.output_type().sizes;
-  Expr in_per_group = g.transposed ? floordiv(weight[0], Expr(g.groups)) : weight[1];
-  Expr out_per_group = g.transposed ? weight[1] : floordiv(weight[0], Expr(g.groups));
+  const Expr of_weight = simplify(floordiv(weight[0], g.groups), call.ranges());
+  const Expr in_per_group = g.transposed ? of_weight : weight[1], out_per_group = g.transposed ? weight[1] : of_weight;
+  const bool grouped = !g.groups.is_constant(1);
   Sizes extents = {in_per_group};
   std::vector<KernelPlaces> places;
   for (size_t d = 0; d < g.spatial(); ++d) {
@@ -175,11 +176,11 @@ void lower_convolution(LowerCall& call) {
   }
   call.kernel([&](KernelBuilder& k) {
     k.parallel(sizes, [&](const Index& i) {
-      Expr group = g.groups == 1 ? Expr(0) : floordiv(i[1], out_per_group);
+      Expr group = grouped ? floordiv(i[1], out_per_group) : Expr(0);
       ValueId sum = k.reduce_one(ReduceOp::sum, compute, extents, [&](const Index& r) {
         Mask mask(k);
         Index at = {i[0], group * in_per_group + r[0]};
-        Index w = g.transposed ? Index{group * in_per_group + r[0], g.groups == 1 ? i[1] : mod(i[1], out_per_group)}
+        Index w = g.transposed ? Index{group * in_per_group + r[0], grouped ? mod(i[1], out_per_group) : i[1]}
                                : Index{i[1], r[0]};
         for (size_t d = 0; d < g.spatial(); ++d) {
           w.push_back(places[d].first + r[d + 1]);
@@ -246,12 +247,13 @@ std::vector<T> convolve(const ConvGeometry& g, const Tensor& input, const Tensor
   Unfolded u = unfolded(input.sizes, weight.sizes, result);
   std::vector<T> x = read_dense<T>(input), w = read_dense<T>(weight);
   std::vector<T> out(static_cast<size_t>(count_elements(result)));
-  int64_t in_channels = input.sizes[1] / g.groups, out_channels = result[1] / g.groups;
+  const int64_t groups = g.groups.value();
+  int64_t in_channels = input.sizes[1] / groups, out_channels = result[1] / groups;
   std::vector<T> columns(static_cast<size_t>(in_channels * u.places * u.out_count));
   for (int64_t n = 0; n < input.sizes[0]; ++n) {
-    for (int64_t group = 0; group < g.groups; ++group) {
-      const T* image = x.data() + (n * g.groups + group) * in_channels * u.in_count;
-      T* to = out.data() + (n * g.groups + group) * out_channels * u.out_count;
+    for (int64_t group = 0; group < groups; ++group) {
+      const T* image = x.data() + (n * groups + group) * in_channels * u.in_count;
+      T* to = out.data() + (n * groups + group) * out_channels * u.out_count;
       std::fill(columns.begin(), columns.end(), T{0});
       for_each_meeting(g, u.kernel, u.out, u.in, [&](int64_t place, int64_t at, int64_t from) {
         for (int64_t c = 0; c < in_channels; ++c)
@@ -270,13 +272,14 @@ std::vector<T> convolve_transposed(const ConvGeometry& g, const Tensor& input, c
   Unfolded u = unfolded(input.sizes, weight.sizes, result);
   std::vector<T> x = read_dense<T>(input), w = read_dense<T>(weight);
   std::vector<T> out(static_cast<size_t>(count_elements(result)));
-  int64_t in_channels = input.sizes[1] / g.groups, out_channels = result[1] / g.groups;
+  const int64_t groups = g.groups.value();
+  int64_t in_channels = input.sizes[1] / groups, out_channels = result[1] / groups;
   for (int64_t n = 0; n < input.sizes[0]; ++n) {
-    for (int64_t group = 0; group < g.groups; ++group) {
-      T* to = out.data() + (n * g.groups + group) * out_channels * u.out_count;
+    for (int64_t group = 0; group < groups; ++group) {
+      T* to = out.data() + (n * groups + group) * out_channels * u.out_count;
       for_each_meeting(g, u.kernel, u.in, u.out, [&](int64_t place, int64_t from, int64_t at) {
         for (int64_t c = 0; c < in_channels; ++c) {
-          T value = x[static_cast<size_t>(((n * g.groups + group) * in_channels + c) * u.in_count + from)];
+          T value = x[static_cast<size_t>(((n * groups + group) * in_channels + c) * u.in_count + from)];
           const T* row = w.data() + ((group * in_channels + c) * out_channels) * u.places + place;
           for (int64_t o = 0; o < out_channels; ++o) to[o * u.out_count + at] += value * row[o * u.places];
         }

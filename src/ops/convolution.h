@@ -6,7 +6,7 @@ namespace kiln {
 
 struct ConvGeometry {
   std::vector<int64_t> stride, padding, dilation, output_padding;  // one per spatial dimension
-  int64_t groups = 1;
+  Expr groups = 1;  // as many as there are samples, say, where each has weights of its own
   bool transposed = false;
   size_t spatial() const { return stride.size(); }
 };
