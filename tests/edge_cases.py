@@ -413,6 +413,55 @@ def weights_of_each_sample(of):
               {"x": {0: batch}, "w": {0: batch}, "scales": {0: batch}})
 
 
+def special_functions_far_out(of):
+    """Where a series has too many terms, a distribution next to nothing, a power of two that the type does not hold."""
+    def forward(self, x, wide, tiny, exponents, shares):
+        s, size = torch.special, wide[1:].abs()
+        return (s.polygamma(1, wide), s.polygamma(1, x), s.ndtri(tiny), s.ndtri(tiny.double()), s.i1(wide),
+                s.spherical_bessel_j0(x), torch.ldexp(x, exponents), torch.ldexp(wide, exponents * 7),
+                torch.ldexp(x, shares), s.gammainc(size, size + size.sqrt()), s.gammaincc(size, size - size.sqrt()),
+                s.airy_ai(exponents.clamp(-20, 20) / 4 + 0.125), s.airy_ai(x))
+    x = torch.tensor([INF, -INF, NAN, 1e30, -20.25, 0.5, 1e-30, 3e38])
+    wide = torch.tensor([INF, -1e12 - 0.5, -1e6 - 0.25, 1e200, 3.5, 1e300, 1e308, 9e18], dtype=torch.float64)
+    tiny = torch.tensor([1e-38, 1e-20, 1e-10, 0.3, -1e-20, 0.0, 1.0, 1.5])
+    exponents = torch.tensor([3, -3, 0, -200, 5, 128, 200, -260], dtype=torch.int32)
+    return of(forward, [(x, wide, tiny, exponents, torch.rand(8))], "special functions of large and of tiny numbers",
+              tolerance={"rtol": 2e-6, "atol": 0})
+
+
+def complex_near_poles(of):
+    def forward(self, near, large, turn):
+        return (near.log1p(), large.log1p(), near.to(torch.complex128).log1p(), large.asin(), large.acos(), large.asinh(),
+                turn.tan(), (turn * 1j).tanh(), turn.sigmoid())
+    near = torch.tensor([-1 + 1e-4j, -1 + 1e-2j, -0.9828 + 0.0059j, -1.00527 + 0.02479j, 1e-8 + 1e-9j, 0.3 - 0.2j],
+                        dtype=torch.complex64)
+    large = torch.tensor([1e18 + 1e18j, 1e19 + 1e19j, -1e20 + 3e19j, 3e38 - 1e38j, -1e25 + 0j, 2 - 3j], dtype=torch.complex64)
+    turn = torch.tensor([-1.5093512 + 0.042486j, 1.56906 + 4.6927e-6j, -0.0393725 + 1.6247j, 30 + 2j, -2 - 100j, 0.5j],
+                        dtype=torch.complex64)
+    return of(forward, [(near, large, turn)], "complex functions near their poles and of large numbers")
+
+
+def fused_to_large(of):
+    """Fused: the product alone overflows."""
+    def forward(self, a, b, w):
+        return (torch.lerp(a, b, w), torch.lerp(a, b, -0.55), torch.lerp(a.double(), b.double(), w.double()),
+                torch.addcmul(b, b, w - 2.2, value=0.5), torch.addcmul(a, a, w), torch.addcmul(a.int(), a.int(), a.int()))
+    return of(forward, [(torch.randn(19), torch.full((19,), 3.4028234663852886e38), torch.linspace(-0.8, 1.8, 19))],
+              "interpolation and sums of products, near the largest number")
+
+
+def maxima_of_bags_with_nan(of):
+    """A bag's first row that counts stays if it is NaN; later ones are passed over."""
+    def forward(self, w, i, flat, offsets):
+        return (F.embedding_bag(i, w, mode="max"), F.embedding_bag(i, w, mode="max", padding_idx=1),
+                F.embedding_bag(flat, w, offsets, mode="max"))
+    w = torch.randn(6, 4)
+    w[1, 0], w[4], w[5, 2] = NAN, NAN, -INF
+    return of(forward, [(w, torch.randint(0, 6, (9, 4)), torch.randint(0, 6, (14,)), torch.tensor([0, 3, 3, 4, 9])),
+                        (w, torch.tensor([[0, 1, 2, 3], [1, 0, 2, 3], [1, 4, 0, 2]] * 3), torch.randint(0, 6, (14,)),
+                         torch.tensor([0, 1, 5, 9, 14]))], "maxima of bags with NaN in some rows")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -426,7 +475,8 @@ def add_cases(case, of):
                  cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
                  values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
-                 means_of_infinities, weights_of_each_sample):
+                 means_of_infinities, weights_of_each_sample, special_functions_far_out, complex_near_poles,
+                 fused_to_large, maxima_of_bags_with_nan):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

@@ -118,17 +118,22 @@ void register_logarithms(Registry& r) {
 }
 
 void register_fused(Registry& r) {
-  // value * a * b, added to self; integers divide as floats do in the promoted type.
+  // value * a * b, added to self, in eager fused: the product alone may overflow. Integers divide as floats do in the
+  // promoted type.
   Pointwise addcmul{.schema = "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
                     .operands = "self tensor1 tensor2",
                     .params = "value",
                     .takes = Takes::no_bool,
                     .emit =
                         [](Emit& e) {
-                          ValueId product = e.op(ScalarOp::mul, e.op(ScalarOp::mul, e.x[3], e.x[1]), e.x[2]);
-                          return e.op(ScalarOp::add, e.x[0], product);
+                          ValueId scaled = e.op(ScalarOp::mul, e.x[3], e.x[1]);
+                          if (is_float(e.dtype)) return e.k.op(ScalarOp::fma, {scaled, e.x[2], e.x[0]});
+                          return e.op(ScalarOp::add, e.x[0], e.op(ScalarOp::mul, scaled, e.x[2]));
                         },
-                    .formula = formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a * b; }),
+                    .formula = formula<4>([](auto x, auto a, auto b, auto v) {
+                      if constexpr (std::is_floating_point_v<decltype(x)>) return std::fma(v * a, b, x);
+                      return x + v * a * b;
+                    }),
                     .samples = {{{spec({2, 3}), spec({3}), spec({2, 1}), Scalar(0.5)}}}};
   add_pointwise(r, addcmul);
   add_pointwise(r, {.schema = "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
@@ -143,16 +148,17 @@ void register_fused(Registry& r) {
                     .formula = float_formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a / b; }),
                     .low = 0.5,
                     .samples = {{{spec({2, 3}), spec({3}), spec({2, 1}, DType::f32, 0.5), Scalar(0.5)}}}});
-  // Eager's form for vectors, whose signs of zero are these: from the nearer end on, so that both are exact.
+  // Eager's form for vectors, whose signs of zero are these: from the nearer end on, so that both are exact, and fused:
+  // the product alone may overflow.
   auto lerp_emit = [](Emit& e) {
     ValueId near = e.op(ScalarOp::lt, e.op(ScalarOp::abs, e.x[2]), e.number(0.5));
     ValueId way = e.k.select(near, e.x[2], e.op(ScalarOp::sub, e.x[2], e.number(1)));
     ValueId from = e.k.select(near, e.x[0], e.x[1]);
-    return e.op(ScalarOp::add, e.op(ScalarOp::mul, way, e.op(ScalarOp::sub, e.x[1], e.x[0])), from);
+    return e.k.op(ScalarOp::fma, {way, e.op(ScalarOp::sub, e.x[1], e.x[0]), from});
   };
   auto lerp_formula = float_formula<3>([](auto a, auto b, auto w) {
     const bool near = std::fabs(w) < static_cast<decltype(w)>(0.5);
-    return (near ? w : w - 1) * (b - a) + (near ? a : b);
+    return std::fma(near ? w : w - 1, b - a, near ? a : b);
   });
   add_pointwise(r, {.schema = "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
                     .operands = "self end",
@@ -169,6 +175,26 @@ void register_fused(Registry& r) {
                     .formula = lerp_formula,
                     .low = 0.0,
                     .high = 1.0});
+}
+
+// x · 2^n for a whole n, where 2^n may be beyond what the type holds. f32 has its powers in f64; f64 goes in steps,
+// which leave the last one to round what becomes subnormal.
+ValueId emit_scaled(Emit& e) {
+  const bool wide = e.dtype == DType::f64;
+  auto number = [&](double v) { return e.k.constant(DType::f64, Scalar(v)); };
+  auto times = [&](ValueId x, ValueId n) { return e.op(ScalarOp::mul, x, e.op(ScalarOp::exp2, n)); };
+  auto within = [&](ValueId n, double low, double high) {
+    return e.op(ScalarOp::min, e.op(ScalarOp::max, n, number(low)), number(high));
+  };
+  ValueId x = e.k.as(DType::f64, e.x[0]), n = e.k.as(DType::f64, e.x[1]);
+  if (!wide) return e.k.as(e.dtype, times(x, within(n, -400, 400)));
+  for (int step = 0; step < 2; ++step) {
+    const ValueId down = e.k.select(e.op(ScalarOp::lt, n, number(-1022)), number(-969), number(0));
+    const ValueId part = e.k.select(e.op(ScalarOp::gt, n, number(1023)), number(1023), down);
+    x = times(x, part);
+    n = e.op(ScalarOp::sub, n, part);
+  }
+  return times(x, within(n, -1022, 1023));
 }
 
 void register_steps(Registry& r) {
@@ -189,9 +215,17 @@ void register_steps(Registry& r) {
                     .high = 1});
   Pointwise ldexp{.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
                   .operands = "self other",
+                  .params = "@integers:other",
                   .rule = ResultRule::floating,
-                  .emit = [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::exp2, e.x[1])); },
-                  .formula = float_formula<2>([](auto a, auto b) { return a * std::exp2(b); })};
+                  .emit =
+                      [](Emit& e) {
+                        if (is_integral(e.call.tensor("other")->type.dtype)) return emit_scaled(e);
+                        return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::exp2, e.x[1]));
+                      },
+                  .formula = float_formula<3>([](auto a, auto b, auto integers) {
+                    if (integers == 0) return a * std::exp2(b);
+                    return std::ldexp(a, static_cast<int>(std::fmin(std::fmax(b, -10000), 10000)));
+                  })};
   add_pointwise(r, ldexp);
   auto finite = [](const OpCall& call, const char* arg, DType dtype, double otherwise) {
     if (!call.given(arg)) return otherwise;

@@ -156,20 +156,30 @@ Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
           Argument(b("where.self", {edge, at_edge_im, power.im}))};
 }
 
-// (sinh 2a + i sin 2b) / (cosh 2a + cos 2b); beyond 40 the first is ±1 to the last digit, and would overflow.
+// (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b), which does not cancel near a pole; beyond 20 the first is ±1 to
+// the last digit, and would overflow.
 Pair ComplexBuild::tanh(const Pair& z) {
-  Value* a = b("clamp", {b.mul(z.re, Scalar(2.0)), Scalar(-40.0), Scalar(40.0)});
-  Value* angle = b.mul(z.im, Scalar(2.0));
-  Value* below = b.add(b("cosh", {a}), b("cos", {angle}));
-  return {Argument(b.div(b("sinh", {a}), below)), Argument(b.div(b("sin", {angle}), below))};
+  Value* a = b("clamp", {z.re, Scalar(-20.0), Scalar(20.0)});
+  Value *rise = b("sinh", {a}), *cosine = b("cos", {z.im});
+  Value* below = b.add(b.mul(rise, rise), b.mul(cosine, cosine));
+  return {Argument(b.div(b.mul(rise, b("cosh", {a})), below)), Argument(b.div(b.mul(b("sin", {z.im}), cosine), below))};
 }
 
-// Odd: computed where the real part is not negative, since z + sqrt(z² + 1) cancels otherwise.
+// Odd: computed where the real part has no sign, since z + sqrt(z² + 1) cancels otherwise. Where z² would overflow
+// it is log(2 z), of which a sixteenth is taken out.
 Pair ComplexBuild::asinh(const Pair& z) {
-  Value* sign = b("where.Scalar", {b("lt.Scalar", {z.re, Scalar(0)}), Scalar(-1.0), Scalar(1.0)});
-  Pair right = mul(z, real_pair(Argument(b.to(sign, z.re.as_value()->type.dtype))));
+  const Pair sign = real_pair(Argument(b("copysign.Tensor", {b("ones_like", {z.re}), z.re})));
+  Pair right = mul(z, sign);
   Pair root = sqrt(add(mul(right, right), real_pair(as_argument(1))));
-  return mul(log(add(right, root)), real_pair(Argument(b.to(sign, z.re.as_value()->type.dtype))));
+  const Pair sum = add(right, root);
+  auto beyond = [&](const Argument& part) { return b("gt.Scalar", {b("abs", {part}), Scalar(1e10)}); };
+  Value* large = b("logical_or", {beyond(z.re), beyond(z.im)});
+  auto choose = [&](const Argument& part, const Argument& usual) {
+    return Argument(b("where.self", {large, b.mul(part, Scalar(0.125)), usual}));
+  };
+  Pair out = log({choose(right.re, sum.re), choose(right.im, sum.im)});
+  out.re = Argument(b("where.self", {large, b.add(out.re, Scalar(std::log(16.0))), out.re}));
+  return mul(out, sign);
 }
 
 Pair ComplexBuild::atanh(const Pair& z) {
@@ -258,10 +268,14 @@ Pair build_expm1(ComplexBuild& c, const Pair& z) {
   return {Argument(c.b.sub(c.b.mul(c.b("expm1", {z.re}), c.b("cos", {z.im})), small)),
           times(c, each(c, "exp", z.re), each(c, "sin", z.im))};
 }
+// Near 0 log(|1 + z|²) / 2 keeps the digits of a small z; elsewhere that cancels near -1, and would overflow.
 Pair build_log1p(ComplexBuild& c, const Pair& z) {
-  Value* inner = c.b.add(c.b.mul(z.re, c.b.add(z.re, Scalar(2.0))), c.b.mul(z.im, z.im));
-  return {Argument(c.b.mul(c.b("log1p", {inner}), Scalar(0.5))),
-          Argument(c.b("atan2", {z.im, c.b.add(z.re, Scalar(1.0))}))};
+  Build& b = c.b;
+  Value *square = b.mul(z.im, z.im), *beside = b.add(z.re, Scalar(1.0));
+  Value* inner = b.add(b.mul(z.re, b.add(z.re, Scalar(2.0))), square);
+  Value* near = b("lt.Scalar", {b.add(b.mul(z.re, z.re), square), Scalar(0.25)});
+  Value *small = b.mul(b("log1p", {inner}), Scalar(0.5)), *other = b("log", {b("hypot", {beside, z.im})});
+  return {Argument(b("where.self", {near, small, other})), Argument(b("atan2", {z.im, beside}))};
 }
 Pair logical(ComplexBuild& c, std::string_view op, Operands x) {
   return real_pair(Argument(c.b(op, {c.is_true(x[0]), c.is_true(x[1])})));
@@ -416,6 +430,7 @@ const ComplexFormula log1p = {{"self"},
                               [](ComplexBuild& c, Operands x) { return build_log1p(c, x[0]); },
                               [](P x) {
                                 double a = x[0].real(), b = x[0].imag();
+                                if (!(std::hypot(a, b) < 0.5)) return std::log(Complex(1 + a, b));
                                 return Complex(std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a));
                               }};
 const ComplexFormula sqrt = {

@@ -22,6 +22,7 @@ struct Slot {
 const char* const bool_slot = "@bool";
 const char* const largest_slot = "@largest";
 const char* const lone_slot = "@lone";  // "@lone:other" is 1 where that operand is a number or has no dimensions
+const char* const integers_slot = "@integers";  // "@integers:other" is 1 where that operand has integers or bools
 
 std::vector<Slot> parse_slots(std::string_view text) {
   std::vector<Slot> out;
@@ -237,6 +238,9 @@ void reference_row(ReferenceCall& call, const Row& row, DType common,
     } else if (slot.arg == lone_slot) {
       const Datum& datum = given_datum(call, slot.choice);
       value = static_cast<T>(!datum.is_tensor() || datum.tensor().rank() == 0);
+    } else if (slot.arg == integers_slot) {
+      const Datum& datum = given_datum(call, slot.choice);
+      value = static_cast<T>(datum.is_tensor() && is_integral(datum.tensor().dtype));
     } else if (!slot.choice.empty()) {
       value = static_cast<T>(call.given(slot.arg) && call.string(slot.arg) == slot.choice);
     } else if (!call.given(slot.arg)) {

@@ -92,7 +92,8 @@ struct Pointwise {
   // is the nearest that it has, where other numbers wrap.
   std::string operands;
   // Numbers beside them. "alpha"; "min?-" as above; "approximate:tanh" is 1 when the string argument says so, else 0.
-  // "@bool" is 1 where the promoted type is bool, "@largest" is its largest number (for formulas that need to know).
+  // "@bool" is 1 where the promoted type is bool, "@largest" is its largest number, "@integers:other" is 1 where that
+  // operand has integers (for formulas that need to know).
   std::string params = {};
   ResultRule rule = ResultRule::promoted;
   Takes takes = Takes::all;

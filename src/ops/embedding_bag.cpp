@@ -105,9 +105,21 @@ Value* bag_of_index(Build& b, const Bags& bags) {
   return b("clamp_min", {b.sub(so_far, Scalar(1)), Scalar(0)});
 }
 
+// Eager takes a bag's first row that counts, then whatever is greater: a NaN there stays, and others are passed over.
+Value* without_later_nan(Build& b, const Bags& bags, Value* rows, Value* left_out, Value* bag) {
+  Value *places = b("arange", {number(bags.length)}), *none = b("full_like", {places, number(bags.length)});
+  Value* candidates = left_out ? b("where.self", {left_out, none, places}) : places;
+  Value* start = b("new_full", {places, b.ints(Sizes{bags.count}), number(bags.length)});
+  Value* first = b("index_reduce", {start, Scalar(0), bag, candidates, std::string("amin"), Scalar(true)});
+  Value* later = b("ne.Tensor", {places, b("index_select", {first, Scalar(0), bag})});
+  Value* passed = b("logical_and", {b("isnan", {rows}), b("unsqueeze", {later, Scalar(1)})});
+  return b("masked_fill.Scalar", {rows, passed, Scalar(-INFINITY)});
+}
+
 // Position of the row that gave each maximum, as an index into the table.
 Value* chosen_rows(Build& b, const Bags& bags, Value* rows, Value* maxima, Value* bag) {
-  Value* here = b("eq.Tensor", {rows, b("index_select", {maxima, Scalar(0), bag})});
+  Value* here =
+      b("logical_or", {b("eq.Tensor", {rows, b("index_select", {maxima, Scalar(0), bag})}), b("isnan", {rows})});
   Value* places = b("unsqueeze", {b("arange", {number(bags.length)}), Scalar(1)});
   Value* candidates = b("where.self", {here, places, b("full_like", {places, number(bags.length)})});
   Value* start = b("new_full", {places, b.ints(maxima->type.sizes), number(bags.length)});
@@ -152,8 +164,9 @@ void build_embedding_bag(Build& b) {
   Value* rows = b.to(b("index_select", {bags.weight, Scalar(0), bags.indices}), wide);
   if (bags.per_sample) rows = b.mul(rows, b("unsqueeze", {b.to(bags.per_sample, wide), Scalar(1)}));
   Value* ones = b("new_ones", {rows, b.ints(Sizes{bags.length})});
+  Value* left_out = nullptr;
   if (bags.padding) {
-    Value* left_out = b("eq.Scalar", {bags.indices, Scalar(*bags.padding)});
+    left_out = b("eq.Scalar", {bags.indices, Scalar(*bags.padding)});
     ones = b("masked_fill.Scalar", {ones, left_out, Scalar(0.0)});
     double nothing = bags.mode == BagMode::max ? -INFINITY : 0.0;
     rows = b("masked_fill.Scalar", {rows, b("unsqueeze", {left_out, Scalar(1)}), Scalar(nothing)});
@@ -161,6 +174,7 @@ void build_embedding_bag(Build& b) {
   Value* counts = sum_of_bags(b, bags, ones, bag);
   Value *out = nullptr, *indices = nullptr;
   if (bags.mode == BagMode::max) {
+    rows = without_later_nan(b, bags, rows, left_out, bag);
     Value* lowest = b("new_full", {rows, b.ints(shape), Scalar(-INFINITY)});
     Value* maxima = b("index_reduce", {lowest, Scalar(0), bag, rows, std::string("amax"), Scalar(true)});
     out = b("masked_fill.Scalar",

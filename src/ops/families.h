@@ -61,6 +61,7 @@ void register_special_kernels(Registry& registry);
 void register_orthogonal_polynomials(Registry& registry);
 void register_segments(Registry& registry);
 void register_zeta(Registry& registry);
+void register_rational_functions(Registry& registry);
 void register_linalg_norms(Registry& registry);
 void register_linalg_factors(Registry& registry);
 void register_linalg_composites(Registry& registry);

@@ -62,6 +62,7 @@ const Registry& Registry::instance() {
     register_orthogonal_polynomials(all);
     register_segments(all);
     register_zeta(all);
+    register_rational_functions(all);
     register_linalg_norms(all);
     register_linalg_factors(all);
     register_linalg_composites(all);

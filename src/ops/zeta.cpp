@@ -13,7 +13,7 @@ namespace {
 
 DType zeta_dtype(const Value* x) { return is_float(x->type.dtype) ? x->type.dtype : default_float; }
 
-Value* infinite_where(Build& b, Value* condition, Value* x, double value) {
+Value* filled_where(Build& b, Value* condition, Value* x, double value) {
   return b("masked_fill.Scalar", {x, condition, Scalar(value)});
 }
 
@@ -23,6 +23,10 @@ double reference_zeta(double s, double q) {
   if (!(s > 1) || std::isnan(q)) return NAN;
   if (q <= 0 && q == std::floor(q)) return INFINITY;
   if (q <= 0 && s != std::floor(s)) return NAN;
+  if (q < -100) {  // the terms from k = -inf on repeat with a period of 1
+    const double part = q - std::floor(q), below = reference_zeta(s, 1 - part) - reference_zeta(s, 1 - q);
+    return reference_zeta(s, part) + (std::fmod(s, 2) == 1 ? -below : below);
+  }
   long double sum = 0, at = q, power = s;
   for (int k = 0; k < 40 || at <= 40; ++k, ++at) sum += std::pow(at, -power);
   long double last = std::pow(at, -power), square = at * at;
@@ -109,9 +113,18 @@ void register_zetas(Registry& r) {
                             Value* x = b.to(self, DType::f64);
                             double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
                             Value* order = b("full_like", {x, Scalar(static_cast<double>(n) + 1)});
-                            call.result(b.to(b.mul(zeta(b, order, x), Scalar(sign * factorial)), zeta_dtype(self)));
+                            Value* value = b.mul(zeta(b, order, x), Scalar(sign * factorial));
+                            if (n == 1) {  // eager has a function of its own for it, of which infinity is no sum
+                              value = filled_where(b, b("eq.Scalar", {x, Scalar(INFINITY)}), value, 0);
+                              value = filled_where(b, b("eq.Scalar", {x, Scalar(-INFINITY)}), value, NAN);
+                            }
+                            call.result(b.to(value, zeta_dtype(self)));
                           },
-                      .samples = {{{Scalar(1), q}}, {{Scalar(3), q}}, {{Scalar(0), q}}, {{Scalar(-1), q}, true}}});
+                      .samples = {{{Scalar(1), q}},
+                                  {{Scalar(1), spec({3}, DType::f64, -1e15, -1e12)}},
+                                  {{Scalar(3), q}},
+                                  {{Scalar(0), q}},
+                                  {{Scalar(-1), q}, true}}});
 }
 
 void register_normal(Registry& r) {
@@ -128,16 +141,10 @@ void register_normal(Registry& r) {
       "special_ndtr",
       [](Build& b, Value* x) { return b.mul(b("erfc", {b.mul(x, Scalar(-std::sqrt(0.5)))}), Scalar(0.5)); }, -4, 4);
   add(
-      "special_ndtri",
-      [](Build& b, Value* p) {
-        return b.mul(b("erfinv", {b.sub(b.mul(p, Scalar(2.0)), Scalar(1.0))}), Scalar(std::sqrt(2.0)));
-      },
-      0.01, 0.99);
-  add(
       "special_entr",
       [](Build& b, Value* x) {
         Value* value = b("neg", {b("xlogy.Tensor", {x, x})});
-        return infinite_where(b, b("lt.Scalar", {x, Scalar(0)}), value, -INFINITY);
+        return filled_where(b, b("lt.Scalar", {x, Scalar(0)}), value, -INFINITY);
       },
       -1, 3);
 }
