@@ -27,6 +27,7 @@ BenchOptions bench_options(const ParsedOptions& options, const Settings& setting
   out.count = options.integer("--count", 1, 1'000'000'000'000);
   out.callers = static_cast<int>(options.integer("--callers", 1, 4096).value_or(1));
   out.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
+  out.fresh_outputs = options.has("--fresh-outputs");
   out.settings = run_settings(options, settings);
   out.custom_op_libs = options.values("--custom-op-lib");
   return out;
@@ -122,6 +123,8 @@ Command bench_command() {
       {"--seconds", "", "S", "seconds to measure (3)", false},
       {"--count", "", "N", "measures this many calls instead", false},
       {"--callers", "", "N", "threads that call at the same time (1)", false},
+      {"--fresh-outputs", "", "", "each call allocates its outputs and releases those before (default: once for all)",
+       false},
       threads_option(),
       {"--kernels", "", "", "also the share of each kernel, as 'kiln profile' shows it", false},
       JsonOutput::option(),

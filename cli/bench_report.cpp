@@ -89,7 +89,7 @@ std::string bench_text(const BenchResult& r) {
   std::string text =
       str(r.package, ": ", r.model, " for ", r.target, r.sizes.empty() ? "" : str("; ", sizes_text(r.sizes)),
           "; inputs: ", r.inputs, "; ", r.callers == 1 ? "1 caller" : str(r.callers, " callers at once"), ", ",
-          threads_text(r.threads), " a call\n");
+          threads_text(r.threads), " a call", r.fresh_outputs ? "; outputs allocated by each call" : "", "\n");
   text += str("load        ", seconds_text(r.load), ", first call ", seconds_text(r.first_call), "\n");
   if (r.resident_after > 0) {
     const uint64_t grown = r.resident_after > r.resident_before ? r.resident_after - r.resident_before : 0;
@@ -153,6 +153,7 @@ Json bench_json(const BenchResult& r) {
   memory.set("peak", static_cast<int64_t>(r.resident_peak));
   root.set("resident_bytes", std::move(memory));
   root.set("inputs_put_back", r.restored_inputs);
+  if (r.fresh_outputs) root.set("fresh_outputs", true);  // files of earlier versions, which had none, compare as equal
   return root;
 }
 
@@ -175,7 +176,8 @@ void require_bench_json(const Json& base, const std::string& name) {
 BenchComparison compare_bench(const Json& base, const std::string& name, const BenchResult& result, double tolerance) {
   const Json here = bench_json(result);
   BenchComparison out;
-  for (const char* key : {"model", "target", "sizes", "inputs", "threads", "callers", "inputs_put_back"})
+  for (const char* key :
+       {"model", "target", "sizes", "inputs", "threads", "callers", "inputs_put_back", "fresh_outputs"})
     if (json_or(base, key) != json_or(here, key))
       out.notes.push_back(str("not the same in both: ", key, ": ", json_or(base, key), " in ", name, ", ",
                               json_or(here, key), " here"));

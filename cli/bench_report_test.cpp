@@ -53,6 +53,9 @@ TEST(BenchReport, SaysWhatIsNotTheSame) {
   const BenchResult base = now;
   now.sizes = {{"s0", 16}}, now.callers = 2, now.threads = 2;
   EXPECT_EQ(against(base, now, 10).notes.size(), 3u);
+  now = base, now.fresh_outputs = true;
+  EXPECT_EQ(against(base, now, 10).notes.size(), 1u);
+  EXPECT_TRUE(against(now, now, 10).notes.empty());
 }
 
 TEST(BenchReport, RefusesWhatIsNoBench) {

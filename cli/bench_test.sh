@@ -47,6 +47,7 @@ expect a-model 1 err 'K0520.*exported program' -- bench "$cases/mlp/model.pt2"
 expect callers 0 out '3 callers at once, 1 thread a call' -- bench mlp.pt2 $short --callers 3 --threads 1
 expect callers-count 0 out ': 100 calls in ' -- bench mlp.pt2 --warmup 0 --count 100 --callers 3
 expect stateful 0 out '2 callers at once' -- bench counter.pt2 $short --callers 2
+expect fresh-outputs 0 out '; outputs allocated by each call$' -- bench mlp.pt2 $short --callers 2 --fresh-outputs
 expect put-back 0 out 'with putting back the inputs that calls write' -- bench mutated_input.pt2 $short --callers 2
 expect sizes-from-data 0 out '^latency' -- bench nonzero.pt2 $short --callers 2
 

@@ -231,6 +231,7 @@ if [[ -f $model ]]; then
     require "debug-$file" test -s "$work"/debug/run_*/model/$file
   done
   expect log-fusion 0 err '\[__fusion\] inline relu into linear_1: it is read once' -- compile "$model" -o "$work/d.pt2" --config TORCH_LOGS=+inductor
+  expect log-library 0 err "lib_topk_1\] \[__perf_hints\] a kernel of the runtime's library" -- compile "$cases/topk/model.pt2" -o "$work/topk.pt2" --config TORCH_LOGS=perf_hints
   expect log-of-package 0 err '\[__guards\]' -- run "$work/d.pt2" --config TORCH_LOGS=guards
   expect trace-compile 0 err 'note: trace: ' -- compile "$model" -o "$work/d.pt2" --config TORCH_TRACE="$work/trace" --config cache_dir="$work/cache"
   expect trace-run 0 out '^output 0' -- run "$work/d.pt2" --config TORCH_TRACE="$work/trace"

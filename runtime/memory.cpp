@@ -28,6 +28,7 @@ void system_release(void*, void* memory, size_t) { std::free(memory); }
 }  // namespace
 
 Allocator system_allocator() { return {system_allocate, system_release, nullptr}; }
+bool is_system(const Allocator& allocator) { return allocator.allocate == system_allocate; }
 
 Block::Block(const Allocator& allocator, int64_t bytes, size_t alignment) : allocator_(allocator) {
   if (bytes < 0) fail_user("K0650", "a buffer has a negative size");

@@ -15,6 +15,7 @@ struct Allocator {
   void* user = nullptr;
 };
 Allocator system_allocator();
+bool is_system(const Allocator& allocator);
 
 // One owned allocation. Throws Error K0650 when there is no memory; zero bytes give a valid, unique address.
 class Block {

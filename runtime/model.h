@@ -90,6 +90,9 @@ class Model {
   const std::string& target() const { return target_; }
   const Device& device() const { return *device_; }
   const Allocator& allocator() const { return allocator_; }  // of buffers, in the device's memory
+  // Whether memory of outputs that callers have released is kept for later calls. An embedder's allocator sees every
+  // one come and go, and guard pages are laid around each anew.
+  bool keeps_outputs() const { return device_->is_host() && is_system(allocator_); }
   const Log& log() const { return options_.log; }
   Parallel& parallel() { return parallel_; }
   WeightStore& weights() { return weights_; }

@@ -13,6 +13,7 @@
 #include "kiln/kiln.h"
 #include "runtime/bound_plan.h"
 #include "runtime/device.h"
+#include "runtime/kept_memory.h"
 #include "runtime/memory.h"
 #include "runtime/observer.h"
 #include "runtime/weights.h"
@@ -231,11 +232,13 @@ class Run {
     const DLTensor* caller = nullptr;  // the caller's tensor, if any
     std::byte* caller_data = nullptr;
     std::unique_ptr<OwnedTensor> owned;
-    Block internal;        // where the caller's memory cannot be used directly
-    bool primary = false;  // its buffer is this output's own
-    bool copy = false;     // to be copied at the end
+    KeptMemory::Owner kept;  // of earlier calls' outputs; nullptr: none was worth it
+    Block internal;          // where the caller's memory cannot be used directly
+    bool primary = false;    // its buffer is this output's own
+    bool copy = false;       // to be copied at the end
     bool set = false;
   };
+  void allocate_output(OutputState& state, int64_t bytes, size_t alignment);
   std::vector<OutputState> outputs_;
 };
 

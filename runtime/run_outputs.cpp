@@ -52,6 +52,7 @@ void Run::take_outputs(kiln_value* outputs, size_t count) {
     state.primary = buffer.role == format::BufferRole::output && buffer.position == static_cast<int64_t>(i);
     if (state.caller) {
       any_caller = true;
+      state.kept = nullptr;
       check_output_itself(i, *state.caller);
       state.caller_data = static_cast<std::byte*>(state.caller->data) + state.caller->byte_offset;
     }
@@ -96,6 +97,17 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
                     str("unmatched dim value at ", d, ", expected: ", sizes[d], ", but got: ", tensor.shape[d]));
 }
 
+void Run::allocate_output(OutputState& state, int64_t bytes, size_t alignment) {
+  state.owned = std::make_unique<OwnedTensor>();
+  if (!KeptMemory::is_worth_it(bytes) || !model_.keeps_outputs()) {
+    state.kept = nullptr;  // what earlier calls needed and this one does not
+    state.owned->memory = Block(model_.allocator(), bytes, alignment);
+    return;
+  }
+  if (!state.kept) state.kept = KeptMemory::make();
+  state.owned->memory = Block(state.kept->allocator(), bytes, alignment);
+}
+
 // The memory of an output whose buffer is its own, as soon as its sizes are known.
 void Run::set_output(size_t index) {
   OutputState& state = outputs_[index];
@@ -111,9 +123,7 @@ void Run::set_output(size_t index) {
   }
   state.set = true;
   if (!state.caller) {
-    state.owned = std::make_unique<OwnedTensor>();
-    auto at_least = std::max(memory_alignment, static_cast<size_t>(alignment));
-    state.owned->memory = Block(model_.allocator(), bytes, at_least);
+    allocate_output(state, bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
     return set_group(owner, state.owned->memory.data());
   }
   check_output_tensor(index, *state.caller);
@@ -175,8 +185,7 @@ void Run::copy_output(size_t index) {
     return copy_tensor(state.caller_data, is_here(*state.caller), strides_of(*state.caller), pointer(b), true, strides,
                        sizes, item);
   }
-  state.owned = std::make_unique<OwnedTensor>();
-  state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
+  allocate_output(state, layout_->buffers[static_cast<size_t>(b)].span_bytes, memory_alignment);
   // Overlapping strides (an expanded input) cannot be written: such an output is made whole, with its own strides kept.
   if (overlaps_itself(sizes, strides)) {
     const int64_t one = 1, bytes = layout_->buffers[static_cast<size_t>(b)].span_bytes;

@@ -126,7 +126,7 @@ class Callers {
 
   void guarded(size_t i) {
     try {
-      PackageCaller caller(package_, inputs_);
+      PackageCaller caller(package_, inputs_, options_.fresh_outputs);
       if (i == 0) restored_ = caller.writes_inputs();
       warm_up(caller);
       ready_.arrive_and_wait();
@@ -211,7 +211,7 @@ BenchResult bench(const std::string& path, const std::vector<Datum>& inputs, con
   BenchResult result;
   result.package = path, result.model = plan.model_name, result.build_id = plan.build_id;
   result.sizes = symbol_values(plan, inputs);
-  result.callers = options.callers;
+  result.callers = options.callers, result.fresh_outputs = options.fresh_outputs;
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;

@@ -18,6 +18,7 @@ struct BenchOptions {
   std::optional<int64_t> count;  // that many calls in all instead
   int callers = 1;               // threads of ours that call at the same time
   int device_index = -1;
+  bool fresh_outputs = false;  // each call has Kiln allocate its outputs, and releases those of the one before
   std::vector<std::string> settings, custom_op_libs;
   std::function<void(const std::string& text)> fault;   // as PackageOptions::fault
   std::function<void(const std::string& stage)> stage;  // told what begins
@@ -30,6 +31,7 @@ struct BenchResult {
   SymbolValues sizes;  // that the inputs give the symbols
   int threads = 1;     // that a call may use, whoever said so: an option, a setting, the package, the machine
   int callers = 1;
+  bool fresh_outputs = false;
   // What came out; seconds, bytes.
   double load = 0;        // kiln_load and the first instance
   double first_call = 0;  // memory for these sizes is allocated in it

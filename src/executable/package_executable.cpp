@@ -250,7 +250,7 @@ struct PackageCaller::Values {
   const CallValues inputs;
   OutputValues allocated;
   std::vector<kiln_value> outputs;  // the allocated ones, as the caller's memory; empty: not allocated yet
-  bool sizes_vary = false;          // of outputs, from call to call: then each call allocates them
+  bool fresh_outputs = false;       // each call allocates them: so it is wanted, or their sizes vary from call to call
   std::vector<size_t> written;      // inputs that calls change
   struct InstanceFree {
     void operator()(kiln_instance* freed) const { kiln_instance_free(freed); }
@@ -259,10 +259,11 @@ struct PackageCaller::Values {
   kiln_instance* instance = nullptr;
 };
 
-PackageCaller::PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs) {
+PackageCaller::PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs, bool fresh_outputs) {
   kiln_model* model = package.state_->model;
   values_ = std::make_unique<Values>(inputs, kiln_output_count(model));
   values_->instance = package.state_->instance;
+  values_->fresh_outputs = fresh_outputs;
   if (package.is_stateful()) {
     check(kiln_instance_create(model, &values_->instance));
     values_->own.reset(values_->instance);
@@ -274,7 +275,7 @@ PackageCaller::PackageCaller(PackageExecutable& package, const std::vector<Datum
     kiln_symbol symbol{};
     symbol.struct_size = sizeof symbol;
     check(kiln_symbol_spec(model, i, &symbol));
-    values_->sizes_vary = values_->sizes_vary || symbol.from_data;
+    values_->fresh_outputs = values_->fresh_outputs || symbol.from_data;
   }
 }
 
@@ -295,7 +296,7 @@ void PackageCaller::call() {
   std::vector<kiln_value>& fresh = v.allocated.values();
   v.allocated.clear();
   check(kiln_run(v.instance, v.inputs.data(), v.inputs.size(), fresh.data(), fresh.size()));
-  if (v.sizes_vary) return;
+  if (v.fresh_outputs) return;
   v.outputs = fresh;
   for (kiln_value& value : v.outputs) value.owner = nullptr;
 }

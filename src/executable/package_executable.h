@@ -54,11 +54,11 @@ class PackageExecutable : public Executable {
 };
 
 // Who calls a package again and again, as a server would: with inputs that are his own copies, into outputs that are
-// allocated once. Several callers, each on a thread of its own, may call one package; where calls change its state,
-// each has an instance to himself.
+// allocated once, unless every call is to allocate its own. Several callers, each on a thread of its own, may call one
+// package; where calls change its state, each has an instance to himself.
 class PackageCaller {
  public:
-  PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs);
+  PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs, bool fresh_outputs = false);
   ~PackageCaller();
   PackageCaller(const PackageCaller&) = delete;
   bool writes_inputs() const;                    // calls change inputs

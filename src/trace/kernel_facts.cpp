@@ -135,6 +135,10 @@ std::vector<KernelFacts> kernel_facts(const CodeEvent& event) {
         add_kernel(*found->second, event, facts);
       }
     }
+    // Those of init run once, when weights are given.
+    if (step.kind == format::StepKind::library && !init)
+      facts.hints.push_back(
+          "a kernel of the runtime's library: nothing is fused with it; 'kiln profile' says its share of a call");
     if (const auto found = origins.find(step.number); found != origins.end()) {
       const format::StepOrigin& o = *found->second;
       for (size_t i = 0; i < o.nodes.size(); ++i)
