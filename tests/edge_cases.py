@@ -193,6 +193,29 @@ def window_of_minus_infinity(of):
               "the place of a maximum of -inf where the window begins in the padding and has gaps")
 
 
+def running_and_first_of_equals(of):
+    """Equal values, NaN and infinities where a running value or a place is asked for; runs and counts of dense vectors."""
+    def forward(self, x, few, n):
+        picture = x.view(1, 2, 16, 20)
+        return (torch.logcumsumexp(x, 1), torch.logcumsumexp(x, 0), torch.logcumsumexp(few, 0), torch.cummax(x, 1), torch.cummin(x, 0),
+                torch.cummax(n, 0), torch.cummin(n, 0), F.max_pool2d(picture, 3, 2, 1, return_indices=True),
+                F.max_pool2d(picture, (2, 3), 1, ceil_mode=True, return_indices=True),
+                F.adaptive_max_pool2d(picture, (4, 7), return_indices=True),
+                torch.unique_consecutive(few, return_inverse=True, return_counts=True), torch.unique_consecutive(n),
+                torch.unique_consecutive(n.int(), return_counts=True), torch.unique_consecutive(few.double(), return_inverse=True),
+                torch.bincount(n), torch.bincount(n.int(), few, minlength=9), torch.lgamma(x), torch.lgamma(x.double() * 7),
+                torch.quantile(few.nan_to_num(), 0.3))
+
+    def call(size):
+        x = torch.randint(-3, 3, (16, 40)).float() / 2
+        x[0, 3], x[1, 5:9], x[2, 0], x[2, 20], x[3] = NAN, INF, -INF, NAN, -INF
+        x[4, 0], x[4, 1], x[5, :4], x[6, 7:] = INF, -INF, -INF, NAN
+        few = torch.randint(0, 3, (size,)).float()
+        few[:6] = torch.tensor([0.0, -0.0, NAN, NAN, -0.0, 0.0])
+        return x, few, torch.randint(0, 3, (size,))
+    return of(forward, [call(50), call(50)], "running values, places of maxima and runs of equals, with NaN and infinities")
+
+
 def rounded_once_for_all(of):
     """A norm of rows of one value, whose mean is the value itself only if both were rounded alike."""
     def forward(self, x, y):
@@ -471,7 +494,7 @@ def add_cases(case, of):
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
-                 rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
+                 running_and_first_of_equals, rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
                  cache_of_two, keys_that_are_masked_off, examples_of_a_part, modes, between_two_ends,
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
                  values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,

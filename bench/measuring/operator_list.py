@@ -139,13 +139,16 @@ call("median all 100000", lambda x: torch.median(x), f32(100000))
 call("nanmedian 64x1000 dim", lambda x: torch.nanmedian(x, -1), f32(64, 1000))
 call("mode 64x200", lambda x: torch.mode(x, -1).values, coarse(64, 200))  # which of the places is nobody's promise
 call("quantile 64x1000", lambda x: torch.quantile(x, 0.9, -1), f32(64, 1000))
+call("quantile 64x4097", lambda x: torch.quantile(x, 0.9, -1), f32(64, 4097))
 call("unique 20000 int64", lambda x: torch.unique(x), i64(500, 20000))
 call("unique 20000 inverse counts", lambda x: torch.unique(x, return_inverse=True, return_counts=True), i64(500, 20000))
 call("unique_consecutive 20000", lambda x: torch.unique_consecutive(x), i64(3, 20000))
+call("unique_consecutive 20000 inverse counts", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True), i64(3, 20000))
 call("searchsorted 64x1000", lambda s, x: torch.searchsorted(s, x), f32(64, 500).seen(lambda x: x.sort()[0]), f32(64, 1000))
 call("bucketize 100000", lambda x, b: torch.bucketize(x, b), f32(100000), f32(256).seen(lambda x: x.sort()[0]))
 call("isin 20000", lambda x, y: torch.isin(x, y), i64(5000, 20000), i64(5000, 100))
 call("bincount 100000", lambda x: torch.bincount(x, minlength=256), i64(256, 100000))
+call("bincount 100000 weights", lambda x, w: torch.bincount(x, w, minlength=256), i64(256, 100000), f32(100000))
 call("histc 100000", lambda x: torch.histc(x, 64, -3, 3), f32(100000))
 
 # ---- Sums along a dimension, one after the other ----
@@ -157,7 +160,11 @@ call("cumsum 8x50257 (nucleus)", lambda x: torch.cumsum(x, -1), unit(8, 50257))
 call("cumsum 64x1000 bf16", lambda x: torch.cumsum(x, -1), bf16(64, 1000), tolerance=2e-2)
 call("cumprod 64x1000", lambda x: torch.cumprod(x, -1), unit(64, 1000).seen(lambda x: x + 0.5), tolerance=1e-3)
 call("logcumsumexp 64x1000", lambda x: torch.logcumsumexp(x, -1), f32(64, 1000))
+call("logcumsumexp 64x4096", lambda x: torch.logcumsumexp(x, -1), f32(64, 4096))
+call("logcumsumexp dim 0", lambda x: torch.logcumsumexp(x, 0), f32(1000, 64))
 call("cummax 64x1000", lambda x: torch.cummax(x, -1), f32(64, 1000))
+call("cummin 64x4096", lambda x: torch.cummin(x, -1), f32(64, 4096))
+call("cummax int64 dim 0", lambda x: torch.cummax(x, 0), i64(1000, 1000, 64))
 call("diff 64x1000", lambda x: torch.diff(x), f32(64, 1000))
 
 # ---- Elements by index ----
@@ -284,6 +291,7 @@ call("adaptive_max_pool2d 1", lambda x: F.adaptive_max_pool2d(x, 1), f32(8, 512,
 call("adaptive_max_pool2d 7", lambda x: F.adaptive_max_pool2d(x, 7), f32(1, 256, 56, 56))
 call("adaptive_max_pool2d 5 of 32", lambda x: F.adaptive_max_pool2d(x, 5), f32(1, 64, 32, 32))
 call("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 10), f32(8, 64, 1000))
+call("adaptive_max_pool2d 7 indices", lambda x: F.adaptive_max_pool2d(x, 7, return_indices=True), f32(1, 256, 56, 56))
 call("lp_pool2d", lambda x: F.lp_pool2d(x, 2, 3, 2), f32(1, 64, 56, 56))
 call("fractional_max_pool2d", lambda x, s: F.fractional_max_pool2d(x, 2, output_size=28, _random_samples=s), f32(1, 64, 56, 56), unit(1, 64, 2))
 call("max_unpool2d", lambda x, i: F.max_unpool2d(x, i, 2), f32(1, 64, 56, 56),
@@ -401,6 +409,9 @@ for name, function in {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqr
                        "acos": torch.acos, "erfinv": torch.erfinv, "lgamma": torch.lgamma, "digamma": torch.digamma,
                        "2 ** x": lambda x: 2.0 ** x}.items():
     call(f"{name} 512x1024", function, unit(512, 1024))
+call("lgamma -5 to 5", torch.lgamma, f32(512, 1024).seen(lambda x: x * 5))
+call("lgamma of 1000s", torch.lgamma, unit(512, 1024).seen(lambda x: x * 5000))
+call("lgamma f64", torch.lgamma, f64(512, 512).seen(lambda x: x * 5))
 call("pow tensor", torch.pow, unit(512, 512), f32(512, 512))
 call("atan2", torch.atan2, f32(512, 512), f32(512, 512))
 call("hypot", torch.hypot, f32(512, 512), f32(512, 512))
@@ -485,6 +496,7 @@ call("conv_transpose2d depthwise", lambda x, w: F.conv_transpose2d(x, w, stride=
      f32(64, 1, 4, 4).constant, tolerance=1e-3)
 call("conv_transpose1d 16 s8", lambda x, w: F.conv_transpose1d(x, w, stride=8, padding=4), f32(1, 128, 200), f32(128, 64, 16).constant, tolerance=1e-3)
 call("conv_transpose3d 2 s2", lambda x, w: F.conv_transpose3d(x, w, stride=2), f32(1, 32, 8, 14, 14), f32(32, 16, 2, 2, 2).constant, tolerance=1e-3)
+call("conv_transpose3d 3 s2", lambda x, w: F.conv_transpose3d(x, w, stride=2), f32(1, 16, 8, 14, 14), f32(16, 8, 3, 3, 3).constant, tolerance=1e-3)
 call("conv2d computed weights", lambda x, w: F.conv2d(x, w, padding=1), f32(1, 32, 28, 28), f32(32, 32, 3, 3), tolerance=1e-3)
 call("conv2d dynamic", lambda x, w: F.conv2d(x, w, padding=1), f32(1, 64, 56, 56).free(0, 2, 3), f32(64, 64, 3, 3).constant, tolerance=1e-3)
 
@@ -503,6 +515,8 @@ call("mm int64", lambda x, y: x @ y, i64(100, 128, 128), i64(100, 128, 128))
 call("bmm 96x64x64", lambda x, y: torch.bmm(x, y), f32(96, 64, 64), f32(96, 64, 64), tolerance=1e-3)
 call("bmm many small 4x4", lambda x, y: torch.bmm(x, y), f32(5000, 4, 4), f32(5000, 4, 4))
 call("bmm vector", lambda x, y: torch.bmm(x, y), f32(256, 1, 128), f32(256, 128, 64), tolerance=1e-3)
+call("mm 1x4096 by weights", lambda x, y: x @ y, f32(1, 4096), f32(4096, 4096).constant, tolerance=1e-3)
+call("mm 1x4096 computed", lambda x, y: x @ y, f32(1, 4096), f32(4096, 4096), tolerance=1e-3)
 call("baddbmm", lambda b, x, y: torch.baddbmm(b, x, y, beta=0.5), f32(32, 64, 64), f32(32, 64, 64), f32(32, 64, 64), tolerance=1e-3)
 call("matvec 1024", lambda x, y: x @ y, f32(1024, 1024), f32(1024), tolerance=1e-3)
 call("dot 100000", torch.dot, f32(100000), f32(100000), tolerance=1e-3)

@@ -9,16 +9,62 @@
 namespace kiln::runtime {
 namespace {
 
-// The elements of a vector of integers.
+// The elements of a vector of integers, some at a time.
+class Blocks {
+ public:
+  Blocks(const LibraryCall& call, const TensorView& t);
+  bool next();
+  const int64_t* values = nullptr;
+  int64_t count = 0, first = 0;  // of these values
+
+ private:
+  const LibraryCall& call_;
+  DType dtype_;
+  const std::byte* from_;
+  int64_t left_, step_;
+  int64_t read_[512];
+};
+
+[[gnu::noinline]] Blocks::Blocks(const LibraryCall& call, const TensorView& t)
+    : call_(call), dtype_(t.dtype), from_(t.data), left_(t.sizes.empty() ? 1 : t.sizes[0]) {
+  if (t.rank() > 1) call.fail("expected a vector");
+  step_ = (t.sizes.empty() ? 0 : t.strides[0]) * dtype_bytes(t.dtype);
+}
+
+[[gnu::noinline]] bool Blocks::next() {
+  first += count;
+  count = std::min<int64_t>(std::size(read_), left_);
+  left_ -= count;
+  if (dtype_ == DType::i64 && step_ == sizeof(int64_t)) {
+    values = reinterpret_cast<const int64_t*>(from_);
+  } else {
+    for (int64_t i = 0; i < count; ++i)
+      if (!element_integer(dtype_, from_ + i * step_, read_[i])) call_.fail("expected integers");
+    values = read_;
+  }
+  from_ += count * step_;
+  return count > 0;
+}
+
+// As many bins as some numbers need. As unsigned numbers negative ones are the greatest; two chains, because each step
+// of one waits for the step before it.
+int64_t bins_of(const LibraryCall& call, const int64_t* values, int64_t n) {
+  if (n == 0) return 0;
+  uint64_t most = static_cast<uint64_t>(values[n - 1]), other = most;
+  for (int64_t i = 0; i + 1 < n; i += 2) {
+    most = std::max(most, static_cast<uint64_t>(values[i]));
+    other = std::max(other, static_cast<uint64_t>(values[i + 1]));
+  }
+  most = std::max(most, other);
+  if (most >> 63) call.fail("expected non-negative integers");
+  return static_cast<int64_t>(most) + 1;
+}
+
 std::vector<int64_t> integers_of(const LibraryCall& call, const TensorView& t) {
   std::vector<int64_t> out;
-  int64_t count = t.sizes.empty() ? 1 : t.sizes[0], step = t.sizes.empty() ? 0 : t.strides[0];
-  if (t.rank() > 1) call.fail("expected a vector");
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value = 0;
-    if (!element_integer(t.dtype, t.data + i * step * dtype_bytes(t.dtype), value)) call.fail("expected integers");
-    if (value < 0) call.fail("expected non-negative integers");
-    out.push_back(value);
+  for (Blocks block(call, t); block.next();) {
+    bins_of(call, block.values, block.count);
+    out.insert(out.end(), block.values, block.values + block.count);
   }
   return out;
 }
@@ -32,12 +78,6 @@ void store_integer(const TensorView& out, int64_t at, int64_t value) {
   }
 }
 
-int64_t bins_of(const LibraryCall& call, const std::vector<int64_t>& values) {
-  int64_t bins = call.integer("minlength", 0);
-  for (int64_t value : values) bins = std::max(bins, value + 1);
-  return bins;
-}
-
 int64_t total_of(const LibraryCall& call, const std::vector<int64_t>& repeats) {
   int64_t total = 0;
   for (int64_t repeat : repeats)
@@ -45,28 +85,73 @@ int64_t total_of(const LibraryCall& call, const std::vector<int64_t>& repeats) {
   return total;
 }
 
+void refuse_size(const LibraryCall& call, int64_t found) {
+  call.fail(str("the program expects another size than ", found));
+}
+
+void count_integers(const LibraryCall& call, int64_t* counts, int64_t bins) {
+  std::fill_n(counts, bins, 0);
+  for (Blocks block(call, call.tensor("self")); block.next();)
+    for (int64_t i = 0; i < block.count; ++i) {
+      const int64_t value = block.values[i];
+      if (static_cast<uint64_t>(value) >= static_cast<uint64_t>(bins)) refuse_size(call, value + 1);
+      ++counts[value];
+    }
+}
+
+void add_weights(const TensorView& weights, const Blocks& block, double* sums) {
+  const int64_t step = weights.strides[0] * dtype_bytes(weights.dtype);
+  const std::byte* from = weights.data + block.first * step;
+  const int64_t *bin = block.values, *end = bin + block.count;
+  if (weights.dtype == DType::f32) {
+    for (; bin != end; ++bin, from += step) {
+      float weight;
+      std::memcpy(&weight, from, sizeof weight);
+      sums[*bin] += static_cast<double>(weight);
+    }
+  } else {
+    for (; bin != end; ++bin, from += step) sums[*bin] += element_value(weights.dtype, from);
+  }
+}
+
+// The sum of the weights of each bin, in f64.
+std::vector<double> sum_weights(const LibraryCall& call, int64_t bins) {
+  const TensorView self = call.tensor("self"), weights = call.tensor("weights");
+  if (weights.rank() != 1 || self.rank() != 1 || weights.sizes[0] != self.sizes[0])
+    call.fail("weights should be 1-d and have the same length as input");
+  std::vector<double> sums(static_cast<size_t>(bins));
+  int64_t found = call.integer("minlength", 0);
+  for (Blocks block(call, self); block.next();) {
+    found = std::max(found, bins_of(call, block.values, block.count));
+    if (found > bins) refuse_size(call, found);
+    add_weights(weights, block, sums.data());
+  }
+  if (found != bins) refuse_size(call, found);
+  return sums;
+}
+
+int64_t bins_of(const LibraryCall& call) {
+  int64_t bins = call.integer("minlength", 0);
+  for (Blocks block(call, call.tensor("self")); block.next();)
+    bins = std::max(bins, bins_of(call, block.values, block.count));
+  return bins;
+}
+
 }  // namespace
 
-void size_bincount(LibraryCall& call) { call.define(0, bins_of(call, integers_of(call, call.tensor("self")))); }
+void size_bincount(LibraryCall& call) { call.define(0, bins_of(call)); }
 
 void run_bincount(LibraryCall& call) {
-  std::vector<int64_t> values = integers_of(call, call.tensor("self"));
-  TensorView out = call.output(0);
-  int64_t bins = bins_of(call, values);
-  if (out.rank() != 1 || out.sizes[0] != bins) call.fail(str("the program expects another size than ", bins));
+  const TensorView out = call.output(0);
+  const int64_t bins = out.rank() == 1 ? out.sizes[0] : 0;
   if (!call.has("weights")) {
-    std::vector<int64_t> counts(static_cast<size_t>(bins), 0);
-    for (int64_t value : values) ++counts[static_cast<size_t>(value)];
-    std::memcpy(out.data, counts.data(), counts.size() * sizeof(int64_t));
+    auto* counts = reinterpret_cast<int64_t*>(out.data);
+    count_integers(call, counts, bins);
+    // The last bin is the greatest number's, or there for minlength.
+    if (bins != call.integer("minlength", 0) && (bins == 0 || counts[bins - 1] == 0)) refuse_size(call, bins_of(call));
     return;
   }
-  TensorView weights = call.tensor("weights");
-  if (weights.rank() != 1 || weights.sizes[0] != static_cast<int64_t>(values.size()))
-    call.fail("weights should be 1-d and have the same length as input");
-  std::vector<double> sums(static_cast<size_t>(bins), 0);
-  for (size_t i = 0; i < values.size(); ++i)
-    sums[static_cast<size_t>(values[i])] += element_value(
-        weights.dtype, weights.data + static_cast<int64_t>(i) * weights.strides[0] * dtype_bytes(weights.dtype));
+  const std::vector<double> sums = sum_weights(call, bins);
   for (size_t i = 0; i < sums.size(); ++i) {
     if (out.dtype == DType::f64) {
       std::memcpy(out.data + i * 8, &sums[i], 8);

@@ -126,6 +126,68 @@ TEST(Library, KeysOfNarrowFloatsAreOrderedAsTheirValues) {
   EXPECT_EQ(narrow.second, (std::vector<int64_t>{0, 1, 2, 6, 4, 5, 7, 3}));
 }
 
+// A library kernel of one vector whose result is a vector as long as it finds.
+template <class Out, class T>
+std::vector<Out> vector_of(const char* target, DType dtype, DType out_dtype, const std::vector<T>& values,
+                           std::optional<int64_t> fixed = std::nullopt) {
+  TestPlan t;
+  int32_t x = t.input("x", dtype, {t.number(static_cast<int64_t>(values.size()))});
+  int32_t found = t.symbol("u0", format::SymbolSource::step), size = fixed ? t.number(*fixed) : t.symbol_expr(found);
+  format::Step step = t.step(format::StepKind::library, str("lib_", target, "_0"));
+  step.target = target, step.outputs = {t.output("out", out_dtype, {size})}, step.defines = {found};
+  if (std::string_view(target) == "unique_consecutive")
+    for (const char* other : {"inverse", "counts"}) step.outputs.push_back(t.temp(other, DType::i64, {t.number(0)}));
+  step.call_args = {{"self", format::ArgKind::buffer, {x}, 0, ""}};
+  t.plan.steps = {step};
+  Instance instance(t.build());
+  TestTensor<T> tensor(dtype, {static_cast<int64_t>(values.size())}, values);
+  kiln_value in = tensor.value(), result{};
+  instance.run(&in, 1, &result, 1);
+  std::vector<Out> got = elements<Out>(result);
+  result.owner->deleter(result.owner);
+  return got;
+}
+
+TEST(Library, RunsOfEqualsKeepTheirFirst) {
+  for (size_t length : {0, 1, 2, 3, 4, 5, 8, 9, 100}) {
+    std::vector<int64_t> values, firsts;
+    for (size_t i = 0; i < length; ++i) values.push_back(static_cast<int64_t>(i * i % 7 / 3));
+    for (size_t i = 0; i < length; ++i)
+      if (i == 0 || values[i] != values[i - 1]) firsts.push_back(values[i]);
+    EXPECT_EQ(vector_of<int64_t>("unique_consecutive", DType::i64, DType::i64, values), firsts);
+    const std::vector<int32_t> narrow(values.begin(), values.end());
+    EXPECT_EQ(vector_of<int32_t>("unique_consecutive", DType::i32, DType::i32, narrow),
+              std::vector<int32_t>(firsts.begin(), firsts.end()));
+  }
+  const std::vector<float> odd = {-0.0f, 0.0f, NAN, NAN, 2, 2};
+  const std::vector<float> got = vector_of<float>("unique_consecutive", DType::f32, DType::f32, odd);
+  ASSERT_EQ(got.size(), 4u);
+  EXPECT_TRUE(std::signbit(got[0]) && std::isnan(got[1]) && std::isnan(got[2]));
+}
+
+TEST(Library, RunsAndBinsThatAreNotAsManyAsTheProgramSays) {
+  const std::vector<int64_t> values = {1, 1, 2, 3, 3, 3, 0, 0, 1};
+  for (int64_t size : {0, 1, 2, 4, 6, 9})
+    EXPECT_NE(error_of([&] { vector_of<int64_t>("unique_consecutive", DType::i64, DType::i64, values, size); }), "");
+  EXPECT_EQ(vector_of<int64_t>("unique_consecutive", DType::i64, DType::i64, values, 5),
+            (std::vector<int64_t>{1, 2, 3, 0, 1}));
+  for (int64_t size : {0, 3, 5})
+    EXPECT_NE(error_of([&] { vector_of<int64_t>("bincount", DType::i64, DType::i64, values, size); }), "");
+  EXPECT_EQ(vector_of<int64_t>("bincount", DType::i64, DType::i64, values, 4), (std::vector<int64_t>{2, 3, 1, 3}));
+}
+
+TEST(Library, BinsOfVectorsLongerThanABlock) {
+  std::vector<int64_t> values, counts(10);
+  for (int64_t i = 0; i < 2000; ++i) values.push_back(i * i % 10);
+  for (int64_t value : values) ++counts[static_cast<size_t>(value)];
+  EXPECT_EQ(vector_of<int64_t>("bincount", DType::i64, DType::i64, values), counts);
+  const std::vector<int32_t> narrow(values.begin(), values.end());
+  EXPECT_EQ(vector_of<int64_t>("bincount", DType::i32, DType::i64, narrow), counts);
+  values[1500] = -1;
+  EXPECT_NE(error_of([&] { vector_of<int64_t>("bincount", DType::i64, DType::i64, values); }).find("non-negative"),
+            std::string::npos);
+}
+
 TEST(Library, UnknownKernelsAreRefusedAtLoad) {
   TestPlan t;
   format::Step step = t.step(format::StepKind::library, "lib_svd_0");

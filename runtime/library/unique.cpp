@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/text.h"
 #include "runtime/library/kernels.h"
 #include "runtime/library/narrow_items.h"
 
@@ -147,11 +148,102 @@ void run(LibraryCall& call, bool sorts) {
   if (elements_of(counts) == groups.count) std::memcpy(counts.data, often.data(), often.size() * sizeof(int64_t));
 }
 
+// Runs of equal neighbours in a vector of numbers that lie one behind the other: they are compared as they are.
+struct PlainRuns {
+  int64_t (*count)(const std::byte* x, int64_t n);
+  // The first of each run, the run of each element and the length of each run; those that nobody asked for are nullptr.
+  // False: there are not so many runs.
+  bool (*write)(const std::byte* x, int64_t n, int64_t runs, std::byte* first, int64_t* run, int64_t* length);
+};
+
+template <class T>
+int64_t count_runs(const std::byte* bytes, int64_t n) {
+  const auto* x = reinterpret_cast<const T*>(bytes);
+  int64_t runs = n > 0;
+#pragma GCC unroll 4
+  for (int64_t i = 1; i < n; ++i) runs += x[i] != x[i - 1];
+  return runs;
+}
+
+// From the end and without a branch that depends on the numbers: what stays at a run's place is its first element.
+template <class T>
+bool write_runs(const std::byte* bytes, int64_t n, int64_t runs, std::byte* first, int64_t* __restrict run,
+                int64_t* __restrict length) {
+  const auto* __restrict x = reinterpret_cast<const T*>(bytes);
+  auto* __restrict out = reinterpret_cast<T*>(first);
+  int64_t at = runs - 1, i = n - 1;
+  if (!run && !length)
+    for (; i > 3 && at > 3; i -= 4)  // four that need not look for the end of the runs
+      for (int64_t near = i; near > i - 4; --near) {
+        out[at] = x[near];
+        at -= x[near] != x[near - 1];
+      }
+  for (; i > 0 && at >= 0; --i) {
+    out[at] = x[i];
+    if (run) run[i] = at;
+    if (length) length[at] = i;  // so far where the run begins
+    at -= x[i] != x[i - 1];
+  }
+  if (n == 0 || at != 0) return n == 0 && runs == 0;
+  out[0] = x[0];
+  if (run) run[0] = 0;
+  if (length) length[0] = 0;
+  for (i = 0; length && i < runs; ++i) length[i] = (i + 1 < runs ? length[i + 1] : n) - length[i];
+  return true;
+}
+
+template <class T>
+constexpr PlainRuns plain_runs{count_runs<T>, write_runs<T>};
+
+bool lies_densely(const TensorView& t) {
+  int64_t stride = 1;
+  for (size_t d = t.sizes.size(); d-- > 0; stride *= t.sizes[d])
+    if (t.sizes[d] != 1 && t.strides[d] != stride) return false;
+  return true;
+}
+
+// nullptr: slices, numbers that are not next to one another, or of a type that the processor does not compare.
+const PlainRuns* plain_runs_of(const LibraryCall& call, const TensorView& self) {
+  if ((call.has("dim") && self.rank() != 1) || !lies_densely(self)) return nullptr;
+  if (reinterpret_cast<uintptr_t>(self.data) % static_cast<uintptr_t>(dtype_bytes(self.dtype)) != 0) return nullptr;
+  switch (self.dtype) {
+    case DType::f32:
+      return &plain_runs<float>;
+    case DType::f64:
+      return &plain_runs<double>;
+    case DType::i64:
+      return &plain_runs<int64_t>;
+    case DType::i32:
+      return &plain_runs<int32_t>;
+    default:
+      return nullptr;
+  }
+}
+
+// A result that nobody asked for has no elements.
+int64_t* if_asked(const TensorView& t, int64_t elements) {
+  return elements > 0 && elements_of(t) == elements ? reinterpret_cast<int64_t*>(t.data) : nullptr;
+}
+
 }  // namespace
 
 void size_unique(LibraryCall& call) { call.define(0, grouped(Items(call), true).count); }
 void run_unique(LibraryCall& call) { run(call, true); }
-void size_unique_consecutive(LibraryCall& call) { call.define(0, grouped(Items(call), false).count); }
-void run_unique_consecutive(LibraryCall& call) { run(call, false); }
+
+void size_unique_consecutive(LibraryCall& call) {
+  const TensorView self = call.tensor("self");
+  const PlainRuns* plain = plain_runs_of(call, self);
+  call.define(0, plain ? plain->count(self.data, elements_of(self)) : grouped(Items(call), false).count);
+}
+
+void run_unique_consecutive(LibraryCall& call) {
+  const TensorView self = call.tensor("self"), out = call.output(0);
+  const PlainRuns* plain = plain_runs_of(call, self);
+  const int64_t runs = elements_of(out);
+  if (!plain || !lies_densely(out)) return run(call, false);
+  if (!plain->write(self.data, elements_of(self), runs, out.data, if_asked(call.output(1), elements_of(self)),
+                    if_asked(call.output(2), runs)))
+    call.fail(str("the program expects ", runs, " distinct values"));
+}
 
 }  // namespace kiln::runtime

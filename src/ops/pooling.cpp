@@ -160,38 +160,38 @@ Sizes window(const std::vector<Axis>& axes) {
 
 Scalar lowest(DType dtype) { return is_float(dtype) ? Scalar(-INFINITY) : Scalar(integers_of(dtype).lowest); }
 
-// The flat position in the input's spatial dimensions of the place that won.
-ValueId winner(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, const Sizes& extents, ValueId number) {
-  size_t lead = i.size() - axes.size();
-  std::vector<ValueId> places(axes.size());
-  ValueId rest = number;
-  for (size_t d = axes.size(); d-- > 0;) {
-    ValueId extent = k.index_value(extents[d]);
-    places[d] = d > 0 ? k.op(ScalarOp::mod, rest, extent) : rest;
-    if (d > 0) rest = k.op(ScalarOp::floordiv, rest, extent);
-  }
-  ValueId flat = k.index_value(Expr(0));
-  for (size_t d = 0; d < axes.size(); ++d) {
-    ValueId step = k.op(ScalarOp::mul, places[d], k.index_value(Expr(axes[d].dilation)));
-    ValueId position = k.op(ScalarOp::add, k.index_value(axes[d].start(i[lead + d])), step);
-    // Where everything is -inf the first place wins, which may lie in the padding: then the first behind it.
-    const Expr first = mod(axes[d].start(i[lead + d]), Expr(axes[d].dilation));
-    position = k.op(ScalarOp::max, position, k.index_value(first));
-    flat = k.op(ScalarOp::add, k.op(ScalarOp::mul, flat, k.index_value(axes[d].input)), position);
-  }
+// The flat position in the input's spatial dimensions.
+Expr flat_place(const std::vector<Axis>& axes, const std::function<Expr(size_t)>& position) {
+  Expr flat(0);
+  for (size_t d = 0; d < axes.size(); ++d) flat = flat * axes[d].input + position(d);
   return flat;
 }
 
-// The number of the place that won: of several NaN the last one, where argmax has the first.
-ValueId last_nan_or(KernelBuilder& k, const Sizes& extents, const std::function<ValueId(const Index&)>& element,
-                    const std::vector<ValueId>& best) {
-  if (!is_float(k.type(best[0]))) return best[1];
-  ValueId last = k.reduce_one(ReduceOp::max, DType::i64, extents, [&](const Index& r) {
-    Expr number(0);
-    for (size_t d = 0; d < extents.size(); ++d) number = number * extents[d] + r[d];
-    return k.select(k.op(ScalarOp::is_nan, element(r)), k.index_value(number), k.index_value(Expr(-1)));
+// Where the place that won is: of several that are as high the first, of several NaN the last. One number says which
+// goes before which: the position of a NaN, of what is as high as the best -1 less its position, and of all others the
+// lowest.
+ValueId winner(LowerCall& call, KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, const Sizes& extents,
+               ValueId best, const std::function<ValueId(const Index&)>& element) {
+  const size_t lead = i.size() - axes.size();
+  const Expr count = flat_place(axes, [&](size_t d) { return axes[d].input; });
+  const bool narrow = prove_lt(count, Expr(int64_t{1} << 31), call.ranges()) == Proof::yes;  // twice as many lanes
+  const DType dtype = narrow ? DType::i32 : DType::i64;
+  const ValueId lowest = k.constant(dtype, Scalar(integers_of(dtype).lowest));
+  ValueId rank = k.reduce_one(ReduceOp::max, dtype, extents, [&](const Index& r) {
+    Place place = place_of(k, axes, i, r);
+    const ValueId x = element(r);
+    const Expr flat = flat_place(axes, [&](size_t d) { return place.at[lead + d]; });
+    const ValueId equal = both(k, place.inside, k.op(ScalarOp::eq, x, best));
+    const ValueId ranked = k.select(equal, k.index_value(Expr(-1) - flat, dtype), lowest);
+    return is_float(k.type(x)) ? k.select(k.op(ScalarOp::is_nan, x), k.index_value(flat, dtype), ranked) : ranked;
   });
-  return k.select(k.op(ScalarOp::is_nan, best[0]), last, best[1]);
+  // A window may have no place in the input at all: then the first behind the padding.
+  const Expr first = flat_place(axes, [&](size_t d) {
+    return max_expr(axes[d].start(i[lead + d]), mod(axes[d].start(i[lead + d]), Expr(axes[d].dilation)));
+  });
+  const ValueId zero = k.constant(dtype, Scalar(int64_t{0})), last = k.constant(dtype, Scalar(int64_t{-1}));
+  const ValueId found = k.select(k.op(ScalarOp::lt, rank, zero), k.op(ScalarOp::sub, last, rank), rank);
+  return k.as(DType::i64, k.select(k.op(ScalarOp::eq, rank, lowest), k.index_value(first, dtype), found));
 }
 
 void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axes) {
@@ -204,14 +204,10 @@ void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axe
         ValueId x = k.load_compute(call.input("self"), place.at, place.inside);
         return place.inside == loops::no_value ? x : k.select(place.inside, x, k.constant(compute, lowest(compute)));
       };
-      if (row.pool == Pool::max) {
-        k.store(call.output(), i, k.reduce_one(ReduceOp::max, compute, extents, element));
-        return;
-      }
-      auto best = k.reduce(ReduceOp::argmax, compute, extents,
-                           [&](const Index& r) { return std::vector<ValueId>{element(r)}; });
-      k.store(call.output(0), i, best[0]);
-      k.store(call.output(1), i, winner(k, axes, i, extents, last_nan_or(k, extents, element, best)));
+      const ValueId best = k.reduce_one(ReduceOp::max, compute, extents, element);
+      k.store(call.output(0), i, best);
+      if (row.pool == Pool::max_with_index)
+        k.store(call.output(1), i, winner(call, k, axes, i, extents, best, element));
     });
   });
 }

@@ -1,6 +1,7 @@
 // Cumulative operators along one dimension.
 #include <cmath>
 
+#include "base/text.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
@@ -11,6 +12,7 @@ namespace kiln {
 
 namespace {
 
+using loops::BufferId;
 using loops::KernelBuilder;
 
 // out[0 … results) for each of the n elements of one row.
@@ -24,14 +26,22 @@ RowFormula row_formula(F) {
           [](const int64_t* x, int64_t n, int64_t* const* out) { F{}(x, n, out); }};
 }
 
+// One line along the dimension, as its loops are built.
+struct Line {
+  DType dtype;
+  Expr extent;
+  std::vector<Expr> outer;     // the indices of the other dimensions
+  std::vector<BufferId> kept;  // of `outer`: what is kept from element to element
+  std::function<std::vector<Expr>(const Expr&)> at;
+};
+
 struct ScanRow {
   std::string schema;
   bool sums = false;  // integers become i64, and there is an argument dtype
   bool with_index = false;
   bool floats_only = false;
-  std::function<void(LowerCall&, KernelBuilder&, DType, const Expr& extent,
-                     const std::function<std::vector<Expr>(const Expr&)>&)>
-      lower;
+  int kept = 0;  // numbers of f64 kept from element to element of a line
+  std::function<void(LowerCall&, KernelBuilder&, const Line&)> lower;
   RowFormula formula;
 };
 
@@ -58,14 +68,17 @@ void lower_scan(LowerCall& call, const ScanRow& row) {
   Sizes outer;
   for (size_t d = 0; d < self.sizes.size(); ++d)
     if (d != dim) outer.push_back(self.sizes[d]);
+  Line line{dtype, scalar ? Expr(1) : self.sizes[dim], {}, {}, {}};
+  for (int n = 0; n < row.kept; ++n) line.kept.push_back(call.temp(DType::f64, outer, str("kept", n)));
   call.kernel([&](KernelBuilder& k) {
     k.parallel(outer, [&](const std::vector<Expr>& i) {
-      auto at = [&](const Expr& r) {
+      line.outer = i;
+      line.at = [&](const Expr& r) {
         std::vector<Expr> index = i;
         if (!scalar) index.insert(index.begin() + static_cast<std::ptrdiff_t>(dim), r);
         return index;
       };
-      row.lower(call, k, dtype, scalar ? Expr(1) : self.sizes[dim], at);
+      row.lower(call, k, line);
     });
   });
 }
@@ -76,48 +89,54 @@ ValueId load_as(LowerCall& call, KernelBuilder& k, DType dtype, DType wanted, co
 }
 
 // Running sums of f32 are kept in f64, as eager's are.
-void lower_running(ReduceOp op, LowerCall& call, KernelBuilder& k, DType dtype, const Expr& extent,
-                   const std::function<std::vector<Expr>(const Expr&)>& at) {
+void lower_running(ReduceOp op, LowerCall& call, KernelBuilder& k, const Line& line) {
+  const DType dtype = line.dtype;
   DType accumulate = dtype == DType::f32 ? DType::f64 : dtype == DType::boolean ? DType::u8 : compute_dtype(dtype);
   k.scan(
-      op, accumulate, extent,
-      [&](const Expr& r) { return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r))}; },
+      op, accumulate, line.extent,
+      [&](const Expr& r) { return std::vector<ValueId>{load_as(call, k, dtype, accumulate, line.at(r))}; },
       [&](const Expr& r, const std::vector<ValueId>& running) {
-        k.store(call.output(), at(r), k.as(compute_dtype(dtype), running[0]));
+        k.store(call.output(), line.at(r), k.as(compute_dtype(dtype), running[0]));
       });
 }
 
 // Among equal values the last one counts: yielding the negated position makes the smaller one win.
-void lower_running_extreme(ReduceOp op, LowerCall& call, KernelBuilder& k, DType dtype, const Expr& extent,
-                           const std::function<std::vector<Expr>(const Expr&)>& at) {
+void lower_running_extreme(ReduceOp op, LowerCall& call, KernelBuilder& k, const Line& line) {
+  const DType dtype = line.dtype;
   DType accumulate = dtype == DType::boolean ? DType::u8 : compute_dtype(dtype);
   k.scan(
-      op, accumulate, extent,
+      op, accumulate, line.extent,
       [&](const Expr& r) {
-        return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r)), k.index_value(-r)};
+        return std::vector<ValueId>{load_as(call, k, dtype, accumulate, line.at(r)), k.index_value(-r)};
       },
       [&](const Expr& r, const std::vector<ValueId>& running) {
-        k.store(call.output(0), at(r), running[0]);
-        k.store(call.output(1), at(r), k.op(ScalarOp::neg, running[1]));
+        k.store(call.output(0), line.at(r), running[0]);
+        k.store(call.output(1), line.at(r), k.op(ScalarOp::neg, running[1]));
       });
 }
 
-// log(sum(exp(x[0..i]))) with the prefix's own maximum, so that no prefix underflows: two passes per element.
-void lower_log_sum(LowerCall& call, KernelBuilder& k, DType dtype, const Expr& extent,
-                   const std::function<std::vector<Expr>(const Expr&)>& at) {
-  DType compute = compute_dtype(dtype);
-  k.parallel({extent}, [&](const std::vector<Expr>& i) {
-    auto inside = [&](const Expr& r) { return k.op(ScalarOp::le, k.index_value(r), k.index_value(i[0])); };
-    ValueId lowest = k.constant(compute, Scalar(-INFINITY)), zero = k.constant(compute, Scalar(0.0));
-    ValueId top = k.reduce_one(ReduceOp::max, compute, {extent}, [&](const std::vector<Expr>& r) {
-      return k.select(inside(r[0]), load_as(call, k, dtype, compute, at(r[0])), lowest);
-    });
-    ValueId shift = k.select(k.op(ScalarOp::is_inf, top), zero, top);
-    ValueId sum = k.reduce_one(ReduceOp::sum, compute, {extent}, [&](const std::vector<Expr>& r) {
-      ValueId term = k.op(ScalarOp::exp, k.op(ScalarOp::sub, load_as(call, k, dtype, compute, at(r[0])), shift));
-      return k.select(inside(r[0]), term, zero);
-    });
-    k.store(call.output(), at(i[0]), k.op(ScalarOp::add, k.op(ScalarOp::log, sum), shift));
+// log(sum(exp(x[0..i]))) as top + log(sum), where top is the greatest so far and each term of the sum is at most 1.
+// Both are kept in f64, as eager's are; of the two exponentials of a step, of what the sum is scaled by and of the new
+// term, one is always 1.
+void lower_log_sum(LowerCall& call, KernelBuilder& k, const Line& line) {
+  constexpr DType wide = DType::f64;
+  const BufferId tops = line.kept[0], sums = line.kept[1];
+  const ValueId zero = k.constant(wide, Scalar(0.0)), one = k.constant(wide, Scalar(1.0));
+  k.store(tops, line.outer, k.constant(wide, Scalar(-INFINITY)));
+  k.store(sums, line.outer, zero);
+  k.serial({line.extent}, [&](const std::vector<Expr>& i) {
+    const ValueId x = load_as(call, k, line.dtype, wide, line.at(i[0]));
+    const ValueId before = k.load(tops, line.outer), sum = k.load(sums, line.outer);
+    const ValueId far = k.op(ScalarOp::neg, k.op(ScalarOp::abs, k.op(ScalarOp::sub, x, before)));
+    // Equal infinities are no distance apart.
+    const ValueId scale = k.select(k.op(ScalarOp::eq, x, before), one, k.op(ScalarOp::exp, far));
+    const ValueId grown = k.op(ScalarOp::add, k.op(ScalarOp::mul, sum, scale), one);
+    const ValueId added = k.select(k.op(ScalarOp::gt, x, before), grown, k.op(ScalarOp::add, sum, scale));
+    const ValueId top = k.op(ScalarOp::max, before, x);
+    k.store(tops, line.outer, top);
+    k.store(sums, line.outer, added);
+    k.store(call.output(), line.at(i[0]),
+            k.as(compute_dtype(line.dtype), k.op(ScalarOp::add, k.op(ScalarOp::log, added), top)));
   });
 }
 
@@ -191,36 +210,37 @@ void register_scans(Registry& r) {
   using namespace std::placeholders;
   add_scan(r, {.schema = "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                .sums = true,
-               .lower = std::bind(lower_running, ReduceOp::sum, _1, _2, _3, _4, _5),
+               .lower = std::bind(lower_running, ReduceOp::sum, _1, _2, _3),
                .formula = row_formula([](const auto* x, int64_t n, auto* const* out) {
                  std::remove_cvref_t<decltype(x[0])> sum = 0;
                  for (int64_t i = 0; i < n; ++i) out[0][i] = sum += x[i];
                })});
   add_scan(r, {.schema = "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
                .sums = true,
-               .lower = std::bind(lower_running, ReduceOp::prod, _1, _2, _3, _4, _5),
+               .lower = std::bind(lower_running, ReduceOp::prod, _1, _2, _3),
                .formula = row_formula([](const auto* x, int64_t n, auto* const* out) {
                  std::remove_cvref_t<decltype(x[0])> product = 1;
                  for (int64_t i = 0; i < n; ++i) out[0][i] = product *= x[i];
                })});
   add_scan(r, {.schema = "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                .with_index = true,
-               .lower = std::bind(lower_running_extreme, ReduceOp::argmax, _1, _2, _3, _4, _5),
+               .lower = std::bind(lower_running_extreme, ReduceOp::argmax, _1, _2, _3),
                .formula = running_extreme<true>()});
   add_scan(r, {.schema = "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
                .with_index = true,
-               .lower = std::bind(lower_running_extreme, ReduceOp::argmin, _1, _2, _3, _4, _5),
+               .lower = std::bind(lower_running_extreme, ReduceOp::argmin, _1, _2, _3),
                .formula = running_extreme<false>()});
   add_scan(r, {.schema = "logcumsumexp(Tensor self, int dim) -> Tensor",
                .floats_only = true,
+               .kept = 2,
                .lower = lower_log_sum,
                .formula = {[](const double* x, int64_t n, double* const* out) {
-                 double top = -INFINITY, sum = 0;
+                 double so_far = -INFINITY;
                  for (int64_t i = 0; i < n; ++i) {
-                   double next = std::fmax(top, x[i]), shift = std::isinf(next) ? 0 : next;
-                   sum = sum * (std::isinf(top) ? 0 : std::exp(top - shift)) + std::exp(x[i] - shift);
-                   top = next;
-                   out[0][i] = x[i] != x[i] ? NAN : std::log(sum) + shift;
+                   const double high = std::fmax(so_far, x[i]), low = std::fmin(so_far, x[i]);
+                   const bool is_number = so_far == so_far && x[i] == x[i];
+                   so_far = !is_number ? NAN : std::isinf(high) ? high : high + std::log1p(std::exp(low - high));
+                   out[0][i] = so_far;
                  }
                }}});
   r.describe({"cumsum"}, complex_by(ComplexRule::parts));

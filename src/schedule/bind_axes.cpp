@@ -319,7 +319,26 @@ class Binder {
     const int64_t together = wide_lanes();
     if (!loop.extent.is_constant() || loop.extent.value() < 2 * together) return 0;
     if (target_.lanes < 4 || terms_of(loop.body) < 128) return 0;
-    return run_side_by_side(loop) ? together : 0;
+    return run_side_by_side(loop) ? together * pieces_together(loop) : 0;
+  }
+  // A product of a matrix whose lines are pages apart takes longer pieces of each: neither the processor's prefetching
+  // nor its table of pages follows short ones. Their sums are to stay in registers, and there are to be items for
+  // threads.
+  int64_t pieces_together(const Loop& loop) const {
+    constexpr int64_t page = 4096, items = 16;
+    const Stmt* sum = loop.body.empty() ? nullptr : &loop.body[0];
+    if (!sum || !sum->loop || !summed_product(*sum->loop)) return 1;
+    bool far = false;
+    for (const Stmt& stmt : sum->loop->body) {
+      if (stmt.kind != StmtKind::load) continue;
+      const Expr address = address_of(stmt, program_, env_);
+      const auto along = affine_in(address, loop.var), down = affine_in(address, sum->loop->var);
+      far |= along && along->coefficient.is_constant(1) && down && down->coefficient.is_constant() &&
+             down->coefficient.value() * dtype_bytes(stmt.dtype) >= page;
+    }
+    int64_t pieces = far ? std::max(1, target_.vector_registers / 8) : 1;
+    while (pieces > 1 && loop.extent.value() < items * pieces * wide_lanes()) pieces /= 2;
+    return pieces;
   }
   // As src/loops/verify.cpp wants it of lanes that are several vectors.
   static bool run_side_by_side(const Loop& loop) {

@@ -593,6 +593,21 @@ TEST_F(SchedulePasses, AProductOfOneRowIsSharedOutInWidePieces) {
   EXPECT_TEXT(print(program_), "for i0 in [768] parallel @lane(16, exact) {");
 }
 
+TEST_F(SchedulePasses, AProductOfOneRowTakesLongerPiecesOfLinesThatArePagesApart) {
+  auto bound = [&](const char* columns, int registers) {
+    program_ = parse_loops(replace_all(one_row(300), "768", columns));
+    target_.vector_registers = registers;
+    bind_axes(program_, target_, log_);
+    verify(program_);
+    return print(program_);
+  };
+  EXPECT_TEXT(bound("4096", 32), "for i0 in [256] parallel @lane(256, exact) {");
+  EXPECT_TEXT(bound("4096", 16), "for i0 in [128] parallel @lane(128, exact) {");
+  EXPECT_TEXT(bound("2048", 32), "for o0 in [16] parallel @item {");  // as many as threads want
+  EXPECT_TEXT(bound("1024", 32), "for i0 in [64] parallel @lane(64, exact) {");
+  EXPECT_TEXT(bound("5003", 32), "@lane(256, mask) {");
+}
+
 // Each item's columns in one piece of memory, unless the matrix stays in a core's cache anyway or is no constant.
 TEST_F(SchedulePasses, AProductOfOneRowReadsALargeMatrixInPanels) {
   auto with_weight = [](int terms) {

@@ -120,6 +120,16 @@ void KernelPrinter::declare_accumulators(const Stmt& stmt, std::vector<std::stri
   }
 }
 
+// Whether the place that an argmax is given gets smaller from one iteration to the next: among equals the last one
+// wins.
+static bool counts_down(const Loop& loop) {
+  if (loop.yields.size() < 2) return false;
+  for (const Stmt& stmt : loop.body)
+    if (stmt.kind == StmtKind::index_value && stmt.results[0] == loop.yields[1])
+      return stmt.expr == Expr(0) - Expr::symbol(loop.var);
+  return false;
+}
+
 // accumulators = update(accumulators, yields); vectors where the accumulators are.
 void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string>& acc) {
   auto operand = [&](size_t i) { return lanes_ ? vector(loop.yields[i]) : name(loop.yields[i]); };
@@ -146,11 +156,16 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
       KILN_CHECK(!lanes_, "argmax is not printed in lanes");
       std::string value = operand(0), index = loop.yields.size() > 1 ? operand(1) : loop.var;
       // The better value, the smaller index among equals; NaN is better than any number.
-      const char* beats = loop.reduce == ReduceOp::argmax ? " > " : " < ";
-      std::string better = str(value, beats, acc[0], " || (", value, " == ", acc[0], " && ", index, " < ", acc[1], ")");
+      const char* beats = loop.reduce == ReduceOp::argmax ? " >" : " <";
+      std::string better =
+          str(value, beats, " ", acc[0], " || (", value, " == ", acc[0], " && ", index, " < ", acc[1], ")");
       if (kiln::is_float(loop.reduce_dtype))
         better = str(acc[0], " == ", acc[0], " ? (", better, " || ", value, " != ", value, ") : (", value,
                      " != ", value, " && ", index, " < ", acc[1], ")");
+      if (counts_down(loop)) {  // a NaN stays until the next one: nothing compares with it
+        better = str(value, beats, "= ", acc[0]);
+        if (kiln::is_float(loop.reduce_dtype)) better += str(" || ", value, " != ", value);
+      }
       return line(str("if (", better, ") { ", acc[0], " = ", value, "; ", acc[1], " = ", index, "; }"));
     }
     case ReduceOp::welford: {

@@ -91,7 +91,7 @@ constexpr const char* erfinv_short_text = R"(K_FN $F erfinv_short_f64($F x) {
 // -----------------------------------------------------------------------------------------------------------
 
 // lgamma(2 + z) / z for |z| <= 1/2.
-constexpr const char* lgamma_near_text = R"(K_FN f64 lgamma_near_f64(f64 z) {
+constexpr const char* lgamma_near_text = R"(K_FN $F lgamma_near_f64($F z) {
   return z * $POLY{z; 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2, -0x1.13e001a557606p-4, 0x1.51322ac7d849dp-6,
       -0x1.e404fc218f6f3p-8, 0x1.7add6eadb28afp-9, -0x1.38ac5c2bea6dfp-10, 0x1.0b36af88cf013p-11,
       -0x1.d3fd4c8432227p-13, 0x1.a127af347b3cp-14, -0x1.78de583891e8dp-15, 0x1.580e28b34cee3p-16,
@@ -100,49 +100,68 @@ constexpr const char* lgamma_near_text = R"(K_FN f64 lgamma_near_f64(f64 z) {
       -0x1.1162aef33d47fp-25};
 }
 )";
-constexpr const char* lgamma_positive_text =
-    R"(static __attribute__((noinline, unused)) f64 lgamma_positive_f64(f64 x) {
-  if (x < 0.5) return lgamma_near_f64(x) - log1p_f64(x) - log_f64(x);
-  if (x < 1.5) return lgamma_near_f64(x - 1) - log1p_f64(x - 1);
-  if (x < 2.5) return lgamma_near_f64(x - 2);
-  if (x < 8) {
-    f64 p = 1;
-    for (; x >= 2.5; p *= x) x -= 1;
-    return lgamma_near_f64(x - 2) + log_f64(p);
+// Of what is not negative: down to [0.5, 2.5] where it is below 8, where its zeros are, and else the asymptotic series.
+constexpr const char* lgamma_positive_text = R"(K_FN $F lgamma_positive_f64($F x) {
+  $M small = x < $S(8.0), least = x < $S(0.5);
+  $F t = small ? x : $S(2.0), p = $S(1.0);
+  for (int i = 0; i < 6; i++) {
+    $M over = t < $S(2.5) ? $SI(0) : $SI(-1);
+    if ($ANY(over)) {
+      t = over ? t - $S(1.0) : t;
+      p = over ? p * t : p;
+    }
   }
-  const f64 r = 1 / x, z = r * r;
-  const f64 series = r * $POLY{z; 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
-      -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10, 0x1.a41a41a41a41ap-8};
-  return (x - 0.5) * (log_f64(x) - 1) + (0x1.acfe390c97d69p-2 + series);
+  $F z = t < $S(1.5) ? (least ? t : t - $S(1.0)) : t - $S(2.0);
+  $F l = log_f64(small ? (least ? x : p) : x);
+  $F r = lgamma_near_f64(z) - log1p_f64(t < $S(1.5) ? z : $S(0.0));
+  r = least ? r - l : r + l;
+  $M large = small ? $SI(0) : $SI(-1);
+  if ($ANY(large)) {
+    $F part = $S(1.0) / x, w = part * part;
+    $F series = part * $POLY{w; 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
+        -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10, 0x1.a41a41a41a41ap-8};
+    r = small ? r : (x - $S(0.5)) * (l - $S(1.0)) + ($S(0x1.acfe390c97d69p-2) + series);
+  }
+  return r;
 }
 )";
 // Reflection: lgamma(-a) = log(pi / (a sin(pi a))) - lgamma(a).
-constexpr const char* lgamma_text = R"(K_FN f64 lgamma_f64(f64 x) {
-  const f64 a = abs_f64(x);
-  if (!(a < __builtin_inf())) return x * x;
-  if (x > 0) return lgamma_positive_f64(x);
-  f64 part = a - floor_f64(a);
-  if (part == 0) return __builtin_inf();
-  if (part > 0.5) part = 1 - part;
-  if (a < 0x1p-54) return -log_f64(a);
-  return log_f64(0x1.921fb54442d18p1 / (a * sin_f64(part * 0x1.921fb54442d18p1))) - lgamma_positive_f64(a);
+constexpr const char* lgamma_text = R"(K_FN $F lgamma_f64($F x) {
+  $F a = abs_f64(x), r = lgamma_positive_f64(a);
+  $M below = x < $S(0.0) ? $SI(-1) : $SI(0);
+  if ($ANY(below)) {
+    $F part = a - floor_f64(a);
+    part = part > $S(0.5) ? $S(1.0) - part : part;
+    $F turned = log_f64($S(0x1.921fb54442d18p1) / (a * sin_f64(part * $S(0x1.921fb54442d18p1)))) - r;
+    turned = a < $S(0x1p-54) ? -log_f64(a) : turned;  // the product may be 0
+    turned = part == $S(0.0) ? $S(__builtin_inf()) : turned;
+    r = below ? turned : r;
+  }
+  return a < $S(__builtin_inf()) ? r : a;
 }
 )";
-// For f32, of many numbers at once: seven steps up where it is small, then the asymptotic series. What is not above 0
-// is rare, and computed one by one.
+// For f32: seven steps up where it is small, then the asymptotic series. The steps' product and what reflection adds
+// are under one logarithm; of the sine its own series is enough between 0 and pi / 2.
 constexpr const char* lgamma_short_text = R"(K_FN $F lgamma_short_f64($F x) {
-  $M small = x < $S(7.0);
-  $F y = x * (x + $S(6.0)), p = y * (y + $S(5.0)) * ((y + $S(8.0)) * (x + $S(3.0)));
-  $F b = small ? x + $S(7.0) : x, part = $S(1.0) / b, z = part * part;
+  $F a = abs_f64(x);
+  $M small = a < $S(7.0);
+  $F y = a * (a + $S(6.0)), p = y * (y + $S(5.0)) * ((y + $S(8.0)) * (a + $S(3.0)));
+  $F b = small ? a + $S(7.0) : a, part = $S(1.0) / b, z = part * part;
   $F series = part * $POLY{z; 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
       -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10, 0x1.a41a41a41a41ap-8};
   $F r = (b - $S(0.5)) * (log_f64(b) - $S(1.0)) + ($S(0x1.acfe390c97d69p-2) + series);
-  r = small ? r - log_f64(p) : r;
-  $M rare = (x > $S(0.0)) & (x < $S(__builtin_inf())) ? $SI(0) : $SI(-1);
-  if ($ANY(rare))
-    for (int i = 0; i < $N; i++)
-      if (rare$at) r$at = lgamma_f64(x$at);
-  return r;
+  p = small ? p : $S(1.0);
+  $M below = x < $S(0.0) ? $SI(-1) : $SI(0);
+  if ($ANY(below)) {
+    $F f = a - floor_f64(a), t = (f > $S(0.5) ? $S(1.0) - f : f) * $S(0x1.921fb54442d18p1), w = t * t;
+    $F sine = t * $POLY{w; 0x1p+0, -0x1.5555555555555p-3, 0x1.1111111111111p-7, -0x1.a01a01a01a01ap-13, 0x1.71de3a556c734p-19,
+        -0x1.ae64567f544e4p-26, 0x1.6124613a86d09p-33, -0x1.ae7f3e733b81fp-41, 0x1.952c77030ad4ap-49, -0x1.2f49b46814157p-57};
+    $F l = log_f64(below ? p * $S(0x1.921fb54442d18p1) / (a * sine) : p) - r;
+    r = below ? l : -l;
+  } else {
+    r = r - log_f64(p);
+  }
+  return a < $S(__builtin_inf()) ? r : a;
 }
 )";
 // Recurrence up to 10, then the asymptotic series; negative arguments by reflection.
@@ -191,9 +210,9 @@ std::vector<MathPiece> math_special_pieces() {
       {"erfinv", 'd', 1, false, erfinv_text},
       {"erfinv_short", 'd', 1, false, erfinv_short_text},
       {"normal_cdf", 'd', 1, false, normal_cdf_text},
-      {"lgamma_near", 'd', 0, true, lgamma_near_text},
-      {"lgamma_positive", 'd', 0, true, lgamma_positive_text},
-      {"lgamma", 'd', 1, true, lgamma_text},
+      {"lgamma_near", 'd', 0, false, lgamma_near_text},
+      {"lgamma_positive", 'd', 0, false, lgamma_positive_text},
+      {"lgamma", 'd', 1, false, lgamma_text},
       {"lgamma_short", 'd', 1, false, lgamma_short_text},
       {"digamma", 'd', 1, true, digamma_text},
       {"digamma_short", 'd', 1, false, digamma_short_text},
