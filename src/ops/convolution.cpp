@@ -62,8 +62,8 @@ void check_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, 
   Expr channels = g.transposed ? weight[0] : weight[1] * g.groups;
   if (prove_eq(input[1], channels, ranges) == Proof::no) {
     refuse(call, "K0215",
-           str("given groups=", g.groups.text(), " and weight of size [", shape_text(weight), "], expected input to have ",
-               channels.text(), " channels, but got ", input[1].text()));
+           str("given groups=", g.groups.text(), " and weight of size [", shape_text(weight),
+               "], expected input to have ", channels.text(), " channels, but got ", input[1].text()));
   }
   const Expr& first = weight[0];
   if (prove_eq(mod(first, g.groups), Expr(0), ranges) == Proof::no)
