@@ -319,6 +319,7 @@ void add_convolution(Registry& r) {
   record.reference = [schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
     ConvGeometry g = geometry_of(typed);
+    g.groups = Expr(call.integer("groups"));
     Sizes sizes =
         result_sizes(typed, g, to_exprs(call.tensor("input").sizes), to_exprs(call.tensor("weight").sizes), {});
     if (reference_compute(call, conv_dtype(typed)) == DType::i64)
