@@ -161,13 +161,20 @@ class Layouts {
     return group > 0 && group < 8 && (8 % group != 0 || computed);
   }
 
-  // An index goes along points and the window's places.
+  // An index goes along points and the window's places, of which neighbouring points share some. (A head of an
+  // attention and a place in it number the columns of a row together, and share none.)
   static bool slides_over(const Nest& nest, const Stmt& load) {
-    const auto along = [&](const Expr& e, const std::vector<const Loop*>& loops) {
-      return std::any_of(loops.begin(), loops.end(), [&](const Loop* loop) { return mentions(e, loop->var); });
+    const auto slides = [&](const Expr& e, const Loop& points, const Loop& window) {
+      const auto step = affine_in(e, points.var), place = affine_in(e, window.var);
+      return step && place && step->coefficient.is_constant() && place->coefficient.is_constant() &&
+             window.extent.is_constant() && step->coefficient.value() != 0 && place->coefficient.value() != 0 &&
+             std::abs(step->coefficient.value()) < std::abs(place->coefficient.value()) * window.extent.value();
     };
-    return std::any_of(load.index.begin(), load.index.end(),
-                       [&](const Expr& e) { return along(e, nest.parallel) && along(e, nest.sums); });
+    for (const Expr& e : load.index)
+      for (const Loop* points : nest.parallel)
+        for (const Loop* window : nest.sums)
+          if (slides(e, *points, *window)) return true;
+    return false;
   }
 
   // A sum over a window of a picture with weights: only there is another order of dimensions wanted.

@@ -123,6 +123,51 @@ TEST_F(SchedulePasses, LayoutsKnowWeightsThatTheUserGives) {
   EXPECT_TEXT(after(), "load.f32 w[i1, r0, r1, r2]");
 }
 
+// A head and a place in it number a row's columns together (i1*64 + r0): no window slides there, and the scores of an
+// attention lie as they are.
+TEST_F(SchedulePasses, LayoutsLeaveScoresOfHeads) {
+  given(R"(loops scores
+buffer q f32[1, 6, 40, 64] strides [15360, 2560, 64, 1] input position 0
+buffer k f32[1, 40, 384] strides [15360, 384, 1] input position 1
+buffer scores f32[1, 6, 40, 40] strides [9600, 1600, 40, 1] temp
+buffer y f32[1, 6, 40, 40] strides [9600, 1600, 40, 1] output position 0
+input q = buffer q
+input k = buffer k
+output buffer y
+init {
+}
+main {
+  kernel matmul ops [matmul] {
+    for i1 in [6] parallel {
+      for i2 in [40] parallel {
+        for i3 in [40] parallel {
+          %0 = for r0 in [64] reduce sum.f32 {
+            %1 = load.f32 q[0, i1, i2, r0]
+            %2 = load.f32 k[0, i3, i1*64 + r0]
+            %3 = mul.f32 %1, %2
+            yield %3
+          }
+          store scores[0, i1, i2, i3] = %0
+        }
+      }
+    }
+  }
+  kernel exp ops [exp] {
+    for i1 in [6] parallel {
+      for i2 in [40] parallel {
+        for i3 in [40] parallel {
+          %0 = load.f32 scores[0, i1, i2, i3]
+          %1 = exp.f32 %0
+          store y[0, i1, i2, i3] = %1
+        }
+      }
+    }
+  }
+}
+)");
+  EXPECT_FALSE(choose_layouts(program_, log_));
+}
+
 // In groups of two they fill no tile: points stay in lanes.
 TEST_F(SchedulePasses, LayoutsLeaveSmallGroupsOfComputedWeights) {
   std::string text = replace_all(convolution, "constant named \"w\"", "input position 1");
