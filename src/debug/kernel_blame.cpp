@@ -329,7 +329,7 @@ KernelBlame blame_without_result(const BlameRequest& request, const Node* near) 
 std::vector<std::string> values_made_of(const StepInterpreter& steps, const std::string& step) {
   std::vector<std::string> out;
   const loops::Kernel* made_by = steps.kernel(step);
-  if (!made_by) return out;
+  if (!made_by || !made_by->named.empty()) return out;
   std::set<loops::BufferId> written;
   loops::for_each_stmt(made_by->body, [&](const loops::Stmt& stmt) {
     if (stmt.kind == loops::StmtKind::store) written.insert(stmt.buffer);

@@ -47,7 +47,7 @@ KernelBlame blame_kernel(const BlameRequest& request);
 // it leaves, where that is known.
 KernelBlame blame_without_result(const BlameRequest& request, const Node* near);
 
-// The values of the graph that other kernels compute first from what the step writes.
+// Of a step that makes no value of the graph: those that other kernels compute first from what it writes.
 std::vector<std::string> values_made_of(const StepInterpreter& steps, const std::string& step);
 
 // The step computes other values than its loops do, and what these should be nobody can tell: the first value of the
