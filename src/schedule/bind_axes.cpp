@@ -434,8 +434,35 @@ void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
 // it runs, and one element at a time it is half the code. (Packing is for weights of any size, and shared by them.)
 constexpr double few_elements = 1 << 18;
 
+bool is_packing(const Kernel& kernel) { return kernel.op_names == std::vector<std::string>{"pack"}; }
+
+// Packing that computes nothing. One element at a time it takes a little longer than by gathered vectors, whose code
+// takes the C++ compiler five times as long: that is a good bargain for a program whose weights are few (a few ms of
+// loading at most). One choice for all of them, since kernels that pack alike are one function.
+constexpr double few_weight_elements = 8 << 20;
+
+bool only_moves(const Kernel& kernel) {
+  bool moves = is_packing(kernel);
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    for (const ValueId result : stmt.results)
+      if (stmt.kind == StmtKind::op) moves &= !is_float(kernel.value_types[static_cast<size_t>(result)]);
+  });
+  return moves;
+}
+
+bool has_few_weights(const LoopProgram& program) {
+  double elements = 0;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.role != BufferRole::derived) continue;
+    double all = 1;
+    for (const Expr& size : buffer.sizes) all *= std::max(1.0, estimate(size, program));
+    elements += all;
+  }
+  return elements <= few_weight_elements;
+}
+
 bool is_small(const Kernel& kernel, const LoopProgram& program) {
-  if (kernel.op_names == std::vector<std::string>{"pack"}) return false;
+  if (is_packing(kernel)) return false;
   bool small = true;
   std::function<void(const Body&, double)> visit = [&](const Body& body, double times) {
     for (const Stmt& stmt : body) {
@@ -454,6 +481,7 @@ bool is_small(const Kernel& kernel, const LoopProgram& program) {
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) return bind_threads(program, target, log);
+  const bool few_weights = has_few_weights(program);
   auto each = [&](Item& item, bool once) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
@@ -465,7 +493,8 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     if (kernel->schedule->tile.rows == 0) kernel->contraction.reset();
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
     if (!item_loops(*kernel).loops.empty()) return;  // bound when it was made
-    if (once && is_small(*kernel, program)) return Binder(program, *kernel, target).run(false);
+    if (once && (is_small(*kernel, program) || (few_weights && only_moves(*kernel))))
+      return Binder(program, *kernel, target).run(false);
     if (target.lanes > 1 && straighten_sums(*kernel, program))
       log.add([&] {
         return Decision{"order the sums of", kernel->name, "", "", "the innermost one reads neighbours", true, ""};
