@@ -17,9 +17,9 @@ constexpr int idle_spins = 300;
 // is watched for, but whoever else wants the processor goes first.
 constexpr auto patience = std::chrono::microseconds(100);
 constexpr int spins_between = 16;
-// See ThreadPool::crowded.
+// See ThreadPool::asked_of.
 constexpr auto longest_wait = std::chrono::microseconds(300);
-constexpr int pauses = 24;
+constexpr int pauses = 24, threads_to_one_left_out = 8, most_left_out = 1024;
 
 void relax() {
 #if defined(__x86_64__)
@@ -71,7 +71,7 @@ void ThreadPool::forget_threads() {
   new (&done_) std::condition_variable;
   for (Job& job : jobs_) job.taken = false, job.tickets = 0;
   open_ = 0;
-  sleeping_ = waiting_ = workers_ = 0;
+  sleeping_ = waiting_ = workers_ = wanted_ = left_out_ = 0;
   fewer_until_ = last_long_wait_ = 0;
 }
 
@@ -150,9 +150,11 @@ ThreadPool::Job* ThreadPool::wait_for_job(int& slot) {
   return job;
 }
 
-// Two: each that wakes wakes two more, so that nobody pays for all and all are soon awake.
+// Two: each that wakes wakes two more, so that nobody pays for all and all are soon awake. Who wants fewer helpers than
+// are awake leaves the others asleep: waking them takes longer than many a step, and they would find nothing to do.
 void ThreadPool::wake_workers() {
-  if (sleeping_.load() == 0) return;
+  const int sleeping = sleeping_.load();
+  if (sleeping == 0 || workers_.load(std::memory_order_relaxed) - sleeping >= wanted_.load()) return;
   std::lock_guard lock(mutex_);
   work_.notify_one();
   work_.notify_one();
@@ -192,8 +194,7 @@ void ThreadPool::close(Job& job, uint32_t bit) {
 void ThreadPool::run(int64_t items, Pieces pieces, int threads, Task task, void* context, bool backwards) {
   const int64_t least = std::max<int64_t>(pieces.least, 1);
   threads = static_cast<int>(std::min<int64_t>(threads, (items + least - 1) / least));
-  // Half as many: of two that is the caller alone, but where there are many, one late helper says little of the others.
-  if (threads > 1 && crowded()) threads /= 2;
+  if (threads > 1) threads = asked_of(threads);
   Job* job = threads > 1 ? take_job() : nullptr;
   if (!job) {
     if (items > 0) task(context, 0, 0, items);
@@ -215,6 +216,7 @@ void ThreadPool::run(int64_t items, Pieces pieces, int threads, Task task, void*
   }
   job->unfinished.store(job->ranges, std::memory_order_relaxed);
   job->finished.store(0, std::memory_order_relaxed);
+  wanted_.fetch_add(threads - 1);
   uint32_t bit = 1u << (job - jobs_.data());
   job->tickets.store(threads - 1, std::memory_order_release);
   open_.fetch_or(bit);
@@ -224,25 +226,34 @@ void ThreadPool::run(int64_t items, Pieces pieces, int threads, Task task, void*
   const Clock::time_point done = Clock::now();
   close(*job, bit);
   const Clock::duration waited = Clock::now() - done;
-  if (waited > (done - begun) + longest_wait) waited_long(done, waited);
+  wanted_.fetch_sub(threads - 1);
+  if (waited > (done - begun) + longest_wait) waited_long(threads, done, waited);
 }
 
 // Once may be chance, of a host that had other work or a page that was missing; twice within the pause is a neighbour.
-void ThreadPool::waited_long(Clock::time_point begun, Clock::duration waited) {
+// Where there are many threads, one late helper says little of the others: an eighth is left out, and twice as many
+// each time that this was not enough.
+void ThreadPool::waited_long(int threads, Clock::time_point begun, Clock::duration waited) {
   const Clock::rep now = (begun + waited).time_since_epoch().count(), pause = (waited * pauses).count();
-  if (now - last_long_wait_.exchange(now, std::memory_order_relaxed) < 2 * pause)
-    fewer_until_.store(now + pause, std::memory_order_relaxed);
+  const bool again = now - last_long_wait_.exchange(now, std::memory_order_relaxed) < 2 * pause;
+  const int before = left_out_.load(std::memory_order_relaxed);
+  if (!again) return left_out_.store(0, std::memory_order_relaxed);
+  left_out_.store(std::min(std::max(2 * before, threads / threads_to_one_left_out), most_left_out),
+                  std::memory_order_relaxed);
+  fewer_until_.store(now + pause, std::memory_order_relaxed);
 }
 
 // A helper that took much longer with its piece than the caller with all the others has lost its processor to somebody
-// else, for as long as a turn there is. For many times that fewer are asked to help.
-bool ThreadPool::crowded() {
+// else, for as long as a turn there is. For many times that fewer are asked to help; who does not come is who has no
+// processor. Of two threads that leaves the caller alone, and of more never less than half.
+int ThreadPool::asked_of(int threads) {
   const Clock::rep until = fewer_until_.load(std::memory_order_relaxed);
   if (until == 0) [[likely]]
-    return false;
-  if (Clock::now().time_since_epoch().count() < until) return true;
+    return threads;
+  if (Clock::now().time_since_epoch().count() < until)
+    return threads - std::clamp(left_out_.load(std::memory_order_relaxed), 1, threads / 2);
   fewer_until_.store(0, std::memory_order_relaxed);
-  return false;
+  return threads;
 }
 
 }  // namespace kiln::runtime

@@ -3,9 +3,9 @@
 //
 // Workers are started when first needed and wait for work by spinning for a few microseconds, then for some more while
 // they offer the processor to others, then asleep: spinning longer would take it from other processes. Where others
-// want all processors, a job that had to wait for its helper lets the next ones ask for half as many. While they spin,
-// handing out and finishing a job takes no lock. After a fork the child starts with no workers and makes its own. How
-// items are dealt to threads never changes results: a kernel computes every item on its own.
+// want processors, a job that had to wait for a helper lets the next ones ask for fewer. While they spin, handing out
+// and finishing a job takes no lock. After a fork the child starts with no workers and makes its own. How items are
+// dealt to threads never changes results: a kernel computes every item on its own.
 #pragma once
 #include <array>
 #include <atomic>
@@ -78,17 +78,19 @@ class ThreadPool {
   void start_workers(int count);
   void register_fork_handlers();
   void forget_threads();
-  bool crowded();
-  void waited_long(Clock::time_point begun, Clock::duration waited);
+  int asked_of(int threads);
+  void waited_long(int threads, Clock::time_point begun, Clock::duration waited);
   static void work(Job& job, int slot, int number);
 
   static constexpr size_t job_count = 16;  // callers beyond that run alone
   std::array<Job, job_count> jobs_;
   alignas(64) std::atomic<uint32_t> open_{0};  // a bit per job with tickets: all that an idle worker looks at
   std::atomic<int> sleeping_{0};               // workers
+  std::atomic<int> wanted_{0};                 // helpers, by all jobs that are open or running
   std::atomic<int> waiting_{0};                // callers asleep until their helpers have finished
   std::atomic<int> workers_{0};
   std::atomic<Clock::rep> fewer_until_{0};  // 0: all helpers are asked
+  std::atomic<int> left_out_{0};            // helpers, until then
   std::atomic<Clock::rep> last_long_wait_{0};
   alignas(64) std::mutex mutex_;  // for falling asleep, waking and starting workers
   std::condition_variable work_, done_;
