@@ -362,7 +362,7 @@ init {
 main {
   kernel by_hand ops [mm] {
     contraction batch [] rows [i0] columns [i1] sums [r0] left %1 of [%1] right %2 of [%2] shared []
-    schedule items [($ROWS + 10) // $ROWS] grain 2 lanes $LANES tile $ROWS rows $VECTORS vectors
+    schedule items [($ROWS + 10) // $ROWS] grain 2 lanes $LANES tile $ROWS rows $VECTORS vectors$TOGETHER
     for i0 in [11] parallel @item($ROWS, mask) {
       for i1 in [29] parallel @lane($LANES, mask) {
         %0 = for r0 in [19] reduce sum.f32 fused blocks(7, f32) {
@@ -383,23 +383,32 @@ TEST_F(Template, AScheduleWrittenByHandRunsAsWritten) {
                                           {"b", filled(DType::f32, {19, 29}, 2)}};
   struct ByHand {
     const char* target;
-    int rows, vectors, lanes;
+    int rows, vectors, lanes, together = 1;
   };
   for (const ByHand& chosen :
        {ByHand{"x86-64-v4", 5, 2, 16}, ByHand{"x86-64-v4", 3, 1, 8}, ByHand{"x86-64-v3", 4, 2, 8},
-        ByHand{"x86-64-v3", 7, 1, 4}, ByHand{"generic", 2, 3, 4}}) {
+        ByHand{"x86-64-v3", 7, 1, 4}, ByHand{"generic", 2, 3, 4}, ByHand{"x86-64-v4", 2, 2, 16, 4},
+        ByHand{"x86-64-v3", 1, 3, 8, 3}, ByHand{"generic", 3, 1, 4, 99}}) {
     if (std::string(chosen.target) != "generic" && codegen::cpu_backend().host_target_name() < chosen.target) continue;
     std::string text = replace_all(by_hand, "$ROWS", str(chosen.rows));
     text = replace_all(replace_all(text, "$VECTORS", str(chosen.vectors)), "$LANES", str(chosen.lanes));
+    text = replace_all(text, "$TOGETHER", chosen.together > 1 ? str(" together ", chosen.together) : "");
     plain_ = loops::parse_loops(text);
     scheduled_ = plain_.clone();
     loops::verify(scheduled_);
+    EXPECT_EQ(loops::print(loops::parse_loops(loops::print(scheduled_))), loops::print(scheduled_));
     auto expected = loops::LoopInterpreter(plain_, {}, {}).run({{inputs.at("a")}, {inputs.at("b")}}).outputs;
     run_compiled(chosen.target, inputs, expected, 1e-4);
     EXPECT_NE(source_.find(str("acc_", chosen.rows - 1, "_", chosen.vectors - 1)), std::string::npos) << source_;
     EXPECT_EQ(source_.find(str("acc_", chosen.rows, "_0")), std::string::npos) << source_;
     EXPECT_NE(source_.find("r0_block += 7"), std::string::npos) << "the sum's blocks are those that are written";
+    EXPECT_EQ(source_.find("item += taken") != std::string::npos, chosen.together > 1) << source_;
   }
+  EXPECT_THROW(loops::verify(loops::parse_loops(replace_all(
+                   replace_all(replace_all(replace_all(by_hand, "$ROWS", "2"), "$VECTORS", "1"), "$LANES", "16"),
+                   "$TOGETHER", " together 2 beside"))),
+               Error)
+      << "items of one panel share none";
 }
 
 }  // namespace

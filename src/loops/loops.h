@@ -215,6 +215,9 @@ struct Tile {
   int64_t rows = 0;     // 0: no tile, the nest runs as it is written
   int64_t vectors = 0;  // of columns
   int64_t high = 1;     // so many tiles, one below the other, are an item
+  // Not beside: so many items, where a thread has them one behind the other, pass through the columns as one, so that
+  // each panel serves all of their rows. Items then are small, and threads that are not equally fast have equal parts.
+  int64_t together = 1;
   bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
   int64_t ahead = 0;    // > 0: with every so many terms a line of the next panel of a packed factor is fetched
   // Both factors are bf16, and two neighbouring terms are added by one instruction. The right factor lies in panels of

@@ -102,6 +102,7 @@ void Parser::schedule(Cursor& line) {
     made.tile.vectors = line.integer(1, 64);
     line.expect("vectors");
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
+    if (line.accept("together")) made.tile.together = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
     made.tile.pairs = line.accept("pairs");

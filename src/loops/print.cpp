@@ -170,6 +170,7 @@ class Printer {
     if (s.turns) text += " turns";
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
+    if (s.tile.together > 1) text += str(" together ", s.tile.together);
     if (s.tile.beside) text += " beside";
     if (s.tile.ahead > 0) text += str(" ahead ", s.tile.ahead);
     if (s.tile.pairs) text += " pairs";

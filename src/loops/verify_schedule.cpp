@@ -28,6 +28,9 @@ class ScheduleVerifier {
                 "rows that are not copied to scratch");
     KILN_VERIFY(s.tile.rows_copy == no_buffer || !s.tile.matrix || s.tile.high == 1,
                 "rows that are copied for several tiles");
+    KILN_VERIFY(
+        s.tile.together == 1 || (s.tile.together > 1 && !s.tile.beside && !s.tile.interleaved && !s.tile.matrix),
+        str(s.tile.together, " items together"));
     if (takes_lines(s.tile)) lines(s);
     if (s.tile.rows_wide != no_buffer) widened(s);
     if (s.tile.matrix || s.tile.pairs) brain_floats(s);

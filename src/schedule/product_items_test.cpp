@@ -71,5 +71,15 @@ TEST(ProductItems, ThreadsHaveEqualParts) {
   }
 }
 
+// Threads are not equally fast. Where an item passes through all columns it is small, and several pass together.
+TEST(ProductItems, ManyWhereThreadsMayDiffer) {
+  const LoopProgram program = product(3136, 64, 256);
+  const Kernel& kernel = std::get<Kernel>(program.block.at(0).what);
+  const Tile& tile = kernel.schedule->tile;
+  ASSERT_FALSE(tile.beside) << print(program);
+  EXPECT_GE(kernel.schedule->items.value(), 8 * 16) << print(program);
+  EXPECT_GE(tile.together * tile.high * tile.rows, 64) << "rows that a panel serves\n" << print(program);
+}
+
 }  // namespace
 }  // namespace kiln::loops

@@ -293,8 +293,8 @@ class Product : public Template {
           if (runs_line_by_line(kernel, program, target, vectors))
             extents.part = extents.terms / static_cast<double>(nest.sums.front().stmt->loop->extent.value());
         }
-        spread(extents, target, nest, tile);
         tile.interleaved = share_rows;
+        spread(extents, target, nest, tile);
         set_ahead(nest, packed, program, target, tile);
         const int64_t edge = edge_vectors(columns, vectors, target.lanes);
         const bool whole = !columns.is_constant() || columns.value() >= vectors * target.lanes;
@@ -427,6 +427,17 @@ class Product : public Template {
     const double least = !few ? most / 2 : tile.beside ? std::min(least_item_work / work, most / 2) : most / 3;
     const bool known = nest.row_count().is_constant();
     tile.high = static_cast<int64_t>(known ? evened(tiles, panels * extents.batch, least, most) : most);
+    tile.together = 1;
+    if (!tile.beside && known && few && !tile.interleaved) split_items(tile, least_item_work / work, most);
+  }
+
+  // Threads are not equally fast, so items are as small as they may be, and those that a thread has one behind the
+  // other pass through the columns together.
+  static void split_items(Tile& tile, double least, double most) {
+    const double high = std::clamp(std::ceil(least), 1.0, most);
+    if (high >= static_cast<double>(tile.high)) return;
+    tile.high = static_cast<int64_t>(high);
+    tile.together = static_cast<int64_t>(std::max(1.0, std::round(most / high)));
   }
 };
 

@@ -131,7 +131,9 @@ void TilePrinter::print() {
   if (parts_)
     p_.open(
         str("for (i64 ", parts_->var, " = 0; ", parts_->var, " < ", p_.expr(parts_->extent), "; ++", parts_->var, ")"));
-  p_.open("for (i64 item = item_begin; item < item_end; ++item)");
+  const bool together = tile_.together > 1;
+  p_.open(together ? "for (i64 item = item_begin, taken; item < item_end; item += taken)"
+                   : "for (i64 item = item_begin; item < item_end; ++item)");
   p_.line("i64 rest = item;");
   auto batches = [&] {
     for (size_t i = nest_.batch.size(); i-- > 0;) {
@@ -142,8 +144,11 @@ void TilePrinter::print() {
   if (tile_.interleaved) batches();
   const std::string height = p_.size(tile_.rows * tile_.high, 0);
   p_.line(str("const i64 blocks = (", rows_, " + ", height, " - 1) / ", height, ";"));
+  if (together)
+    p_.line(
+        str("taken = k_min(k_min((i64)", p_.size(tile_.together, 0), ", item_end - item), blocks - rest % blocks);"));
   p_.line(str("const i64 m_begin = (rest % blocks) * ", height, "; rest /= blocks;"));
-  p_.line(str("const i64 m_end = k_min((i64)(m_begin + ", height, "), (i64)", rows_, ");"));
+  p_.line(str("const i64 m_end = k_min((i64)(m_begin + ", height, together ? " * taken" : "", "), (i64)", rows_, ");"));
   const std::string columns = p_.expr(columns_.extent);
   if (tile_.beside) {
     p_.line(str("const i64 panels = (", columns, " + ", width_, " - 1) / ", width_, ";"));
