@@ -36,9 +36,9 @@ std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::st
   *level = "-O1";
   // The last two: without them accumulators of instructions that the assembler alone knows (pairs of bf16) are copied
   // around each of them, and where registers are few they go through memory.
-  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting",
-                           "-fcse-follow-jumps", "-frerun-cse-after-loop"})
-    flags.emplace_back(part);
+  for (const char* pass : {"gcse", "expensive-optimizations", "strict-aliasing", "tree-vrp", "code-hoisting",
+                           "cse-follow-jumps", "rerun-cse-after-loop"})
+    if (std::find(flags.begin(), flags.end(), str("-fno-", pass)) == flags.end()) flags.push_back(str("-f", pass));
   // Which bits of integers are known is worth nothing to addresses of kernels, and a twentieth of the time.
   flags.emplace_back("-fno-tree-bit-ccp");
   return flags;

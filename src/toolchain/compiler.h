@@ -17,7 +17,8 @@ struct Compiler {
 Compiler find_compiler(const std::string& wish = "");
 
 // The flags of a request as this compiler gets them. Of what g++'s -O2 adds to -O1 a few passes make the kernels
-// better; all the others take a third of the time and change nothing (tests/instruction_counts.txt).
+// better; all the others take a third of the time and change nothing (tests/instruction_counts.txt). What the request
+// turns off stays off.
 std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::string> flags);
 
 struct BuildRequest {

@@ -93,6 +93,9 @@ TEST(CompilerFlags, OnlyGnusGetItsPassesOneByOne) {
   EXPECT_GT(flags_for({"g++", "g++ (Debian 12.2.0-14) 12.2.0"}, asked).size(), asked.size());
   EXPECT_EQ(flags_for({"clang++", "Debian clang version 14.0.6"}, asked), asked);
   EXPECT_EQ(flags_for({"g++", "g++ 12"}, {"-O0"}), std::vector<std::string>{"-O0"});
+  const auto without = flags_for({"g++", "g++ 12"}, {"-O2", "-fno-gcse"});
+  EXPECT_EQ(std::count(without.begin(), without.end(), "-fgcse"), 0);
+  EXPECT_EQ(std::count(without.begin(), without.end(), "-ftree-vrp"), 1);
 }
 
 TEST_F(CompilerTest, OneThatBreaksDownIsAskedForLess) {

@@ -292,6 +292,9 @@ std::vector<std::string> prelude_flags(CpuLevel level, int lanes) {
     flags.emplace_back("-march=x86-64-v4");
     flags.emplace_back(lanes >= 16 ? "-mprefer-vector-width=512" : "-mprefer-vector-width=256");
   }
+  // An eighth of the C++ compiler's time. With 32 registers and no instructions that the assembler alone knows, kernels
+  // are the same without them.
+  if (level == CpuLevel::x86_64_v4) flags.insert(flags.end(), {"-fno-gcse", "-fno-tree-vrp"});
   return flags;
 }
 
