@@ -14,6 +14,7 @@
 #include "progress_clock.h"
 #include "thread_options.h"
 #include "watched_package.h"
+#include "weights_option.h"
 
 namespace kiln::cli {
 namespace {
@@ -38,6 +39,7 @@ Profile kernels_of(const std::string& path, const std::vector<Datum>& inputs, co
   ProfileOptions profile_options;
   profile_options.settings = options.settings;
   profile_options.custom_op_libs = options.custom_op_libs;
+  profile_options.weights = options.weights;
   profile_options.stage = options.stage;
   return profile(path, inputs, profile_options);
 }
@@ -61,6 +63,7 @@ int run_bench(const ParsedOptions& options) {
     }
     require_bench_json(base, *against);
   }
+  measured.weights = given_weights(path, options);
   const JsonOutput json(options);
   WatchedPackage watched(path, settings, options);
   const MadeInputs made = given_or_random_inputs(path, options);
@@ -131,6 +134,7 @@ Command bench_command() {
       {"--against", "", "BASE.json", "compares with what an earlier --json wrote", false, FileUse::read},
       {"--tolerance", "", "P", "percent by which the median may be slower than there (10)", false},
       {"--device-index", "", "I", "which device of the package's kind", false},
+      weights_option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

@@ -10,6 +10,7 @@
 #include "debug/tell_package.h"
 #include "json_output.h"
 #include "package_inputs.h"
+#include "weights_option.h"
 
 namespace kiln::cli {
 namespace {
@@ -21,6 +22,7 @@ int run_bisect(const ParsedOptions& options) {
   BisectOptions bisect_options;
   bisect_options.settings = options.values("--config");
   bisect_options.custom_op_libs = options.values("--custom-op-lib");
+  bisect_options.weights = given_weights(path, options);
   bisect_options.tolerance.rtol = options.number("--rtol", 0);
   bisect_options.tolerance.atol = options.number("--atol", 0);
   if (const auto calls = options.number("--calls", 1)) bisect_options.calls = static_cast<int>(*calls);
@@ -64,6 +66,7 @@ Command bisect_command() {
       {"--calls", "", "N", "calls on one instance, 2 by default", false},
       {"--hang", "", "S", "seconds after which a single step is taken to hang, 60 by default", false},
       JsonOutput::option(),
+      weights_option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

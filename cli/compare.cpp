@@ -11,6 +11,7 @@
 #include "package_inputs.h"
 #include "pt2/output_files.h"
 #include "watched_package.h"
+#include "weights_option.h"
 
 namespace kiln::cli {
 namespace {
@@ -56,6 +57,7 @@ Outputs call_package(const std::string& path, const std::vector<Datum>& inputs, 
   PackageOptions package_options;
   package_options.settings = options.values("--config");
   package_options.custom_op_libs = options.values("--custom-op-lib");
+  package_options.weights = given_weights(path, options);
   package_options.fault = [&](const std::string& text) { watched.fault(text); };
   CallResult result;
   try {
@@ -270,6 +272,7 @@ Command compare_command() {
       {"--values-only", "", "", "another dtype is no difference: a bfloat16 output against a saved float32", false},
       {"--top", "", "N", "places to list per output (3)", false},
       JsonOutput::option(),
+      weights_option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the packages", true,
        FileUse::read},
   };

@@ -101,6 +101,13 @@ std::string error_text(const Error& error) {
   return replace_all(text, str("error[", error.code(), "]: "), "") + str("\n  code ", error.code());
 }
 
+bool takes_weights(const std::vector<std::string>& args) {
+  const std::vector<Command> all = all_commands();
+  const Command* command = args.empty() ? nullptr : find_command(all, args[0]);
+  return command && std::any_of(command->spec.options.begin(), command->spec.options.end(),
+                                [](const OptionSpec& option) { return option.name == "--weights"; });
+}
+
 int guarded(const std::vector<std::string>& args) {
   try {
     return dispatch(args);
@@ -110,6 +117,8 @@ int guarded(const std::vector<std::string>& args) {
   } catch (const Error& error) {
     fflush(stdout);
     fprintf(stderr, "%s\n", error_text(error).c_str());
+    if (error.code() == "K0720" && takes_weights(args))
+      tell_note("--weights F gives them, from a file with a state dict (.pt, .safetensors, .npz)");
     if (error.code() == "K0777")  // this process can do nothing with the GPU any more; others can
       if (const std::string who = name_lost_kernel(args); !who.empty()) fprintf(stderr, "%s\n", who.c_str());
     return 1;

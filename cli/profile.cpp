@@ -11,6 +11,7 @@
 #include "progress_clock.h"
 #include "thread_options.h"
 #include "watched_package.h"
+#include "weights_option.h"
 
 namespace kiln::cli {
 namespace {
@@ -29,6 +30,7 @@ int run_profile(const ParsedOptions& options) {
   ProfileOptions profile_options;
   profile_options.settings = run_settings(options, settings);
   profile_options.custom_op_libs = options.values("--custom-op-lib");
+  profile_options.weights = given_weights(path, options);
   profile_options.sort_by = options.value_or("--sort-by", "time");
   check_sort_column(profile_options.sort_by);
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
@@ -89,6 +91,7 @@ Command profile_command() {
       {"--runs", "", "N", "runs without the profiler and with it, in turns, to take medians of (20)", false},
       {"--trace", "", "OUT.json", "writes a timeline of the last run", false, FileUse::written},
       JsonOutput::option(),
+      weights_option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

@@ -10,6 +10,7 @@
 #include "package_inputs.h"
 #include "values.h"
 #include "watched_package.h"
+#include "weights_option.h"
 
 namespace kiln::cli {
 namespace {
@@ -41,6 +42,7 @@ int run_package(const ParsedOptions& options, WatchedPackage& watched) {
   PackageOptions package_options;
   package_options.settings = options.values("--config");
   package_options.custom_op_libs = options.values("--custom-op-lib");
+  package_options.weights = given_weights(path, options);
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
   const std::vector<Datum> inputs = package_inputs(path, options);
@@ -100,6 +102,7 @@ Command run_command() {
       {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
       JsonOutput::option(),
       {"--device-index", "", "I", "which device of the package's kind", false},
+      weights_option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

@@ -57,6 +57,37 @@ class Divides(torch.nn.Module):
         return torch.where(torch.isnan(y), 0.0, y), y.argmax(-1)
 
 
+class Weighted(torch.nn.Module):
+    """Its state dict has a number that the program does not use (num_batches_tracked) and a buffer that calls write."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.norm(self.linear(x)) + self.calls
+
+
+def write_weights(folder):
+    torch.manual_seed(12)
+    model, x = Weighted().eval(), torch.randn(5, 4)
+    save_model(torch.export.export(model, (x,)), folder / "weighted.pt2", False)
+    with torch.no_grad():
+        for value in model.state_dict().values():
+            value.copy_(torch.rand(value.shape) * 3 if value.is_floating_point() else 7)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.save({**state, "another.model": torch.ones(2)}, folder / "weights.pt")
+    numpy.savez(folder / "weights.npz", **{name: value.numpy() for name, value in state.items()})
+    write_safetensors(folder / "weights.safetensors", state)
+    torch.save({name: value for name, value in state.items() if name != "linear.bias"}, folder / "weights_lacking.pt")
+    torch.save({**state, "linear.bias": torch.rand(4)}, folder / "bad_weights_size.pt")
+    torch.save({**state, "linear.bias": 1.5}, folder / "bad_weights_number.pt")
+    torch.save([model(x)], folder / "weights_expected.pt")
+
+
 def write_safetensors(path, tensors):
     """The format by hand: a length, a JSON header, the bytes."""
     import json
@@ -64,7 +95,7 @@ def write_safetensors(path, tensors):
     header, data = {}, b""
     for name, tensor in tensors.items():
         raw = tensor.numpy().tobytes()
-        header[name] = {"dtype": {torch.float32: "F32", torch.float64: "F64"}[tensor.dtype], "shape": list(tensor.shape),
+        header[name] = {"dtype": {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header).encode()
@@ -111,6 +142,7 @@ def main():
     rows = torch.rand(3, 8)
     rows[1] = 0
     save_model(torch.export.export(Divides(), (rows,)), folder / "divides.pt2", False)
+    write_weights(folder)
 
 
 main()

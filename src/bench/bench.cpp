@@ -215,6 +215,7 @@ BenchResult bench(const std::string& path, const std::vector<Datum>& inputs, con
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;
+  load.weights = options.weights;
   load.fault = options.fault;
   load.device_index = options.device_index;
   if (options.stage) options.stage("loading");

@@ -20,6 +20,7 @@ struct BenchOptions {
   int device_index = -1;
   bool fresh_outputs = false;  // each call has Kiln allocate its outputs, and releases those of the one before
   std::vector<std::string> settings, custom_op_libs;
+  std::string weights;                                  // as PackageOptions::weights
   std::function<void(const std::string& text)> fault;   // as PackageOptions::fault
   std::function<void(const std::string& stage)> stage;  // told what begins
 };

@@ -14,7 +14,7 @@ namespace {
 class Bisect {
  public:
   Bisect(const std::string& path, const std::vector<Datum>& inputs, const BisectOptions& options)
-      : path_(path), inputs_(inputs), options_(options), package_(path) {
+      : path_(path), inputs_(inputs), options_(options), package_(path, options.weights) {
     package_.graph();  // read here once, for all children
     const std::vector<codegen::Target>& targets = package_.compilation().targets();
     const size_t target = package_.target();

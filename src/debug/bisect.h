@@ -21,6 +21,7 @@ struct BisectOptions {
   DifferenceOptions tolerance;
   std::vector<std::string> settings;  // "key=value" for loading the package
   std::vector<std::string> custom_op_libs;
+  std::string weights;   // as PackageOptions::weights
   std::string compiler;  // for rebuilding a kernel whose code is wrong; empty: the first that is found
   std::function<void(std::string&)> rebuilt_source;  // for tests: a printer's fault, as compile/fault_injector.h has it
   bool inside = true;  // false: the kernel is enough, without the operator inside it (a large matrix product takes

@@ -52,6 +52,7 @@ BisectResult run_bisection(PackageDebug& package, const std::string& path, const
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;
+  load.weights = options.weights;
   if (run.guarded) load.settings.push_back("PYTORCH_NO_CUDA_MEMORY_CACHING=1");
   PackageExecutable executable(path, load);
   std::map<std::string, Tensor> state;

@@ -7,6 +7,7 @@
 namespace kiln {
 
 std::optional<ConstantChecks::Changed> ConstantChecks::changed() const {
+  if (package_.other_weights()) return std::nullopt;
   for (const auto& [name, hash] : package_.graph().constant_hashes) {
     const auto found = package_.constants().find(name);
     if (found == package_.constants().end() || graph_text::constant_hash(found->second) == hash) continue;

@@ -21,7 +21,7 @@ class ConstantChecks {
   struct Changed {
     std::string buffer, what;
   };
-  // The first constant that has not the hash which it was compiled with.
+  // The first constant that has not the hash which it was compiled with; nothing where others were given on purpose.
   std::optional<Changed> changed() const;
   // What is wrong about a prepared constant, against what its kernels give for the constants of the package, and its
   // operators: these may be at fault, too. Each is looked at once. `difference` is that of the last comparison.

@@ -37,7 +37,7 @@ void collect_custom(const Graph& graph, std::vector<std::string>& names) {
 
 }  // namespace
 
-PackageDebug::PackageDebug(const std::string& path) {
+PackageDebug::PackageDebug(const std::string& path, const std::string& weights) {
   require_package(path);
   file_ = MappedFile::open(path);
   zip_ = std::make_unique<ZipReader>(file_->bytes(), path, inflate_entry);
@@ -62,7 +62,7 @@ PackageDebug::PackageDebug(const std::string& path) {
   steps_ = std::make_unique<StepInterpreter>(*loops);
   for (const loops::Buffer& buffer : steps_->program().buffers) buffers_[buffer.name] = &buffer;
   compile_settings_ = lines_of(entry("debug/settings.txt"));
-  read_constants(path);
+  read_constants(path, weights);
   read_merges();
 }
 
@@ -110,8 +110,9 @@ std::optional<std::string> PackageDebug::find(const std::string& name) const {
   return std::nullopt;
 }
 
-void PackageDebug::read_constants(const std::string& path) {
-  std::unique_ptr<PackageExecutable> loaded;  // once something is there in packed form only
+void PackageDebug::read_constants(const std::string& path, const std::string& weights) {
+  other_weights_ = !weights.empty();
+  std::unique_ptr<PackageExecutable> loaded;  // once something is there in packed form only, or not in the package
   for (const loops::Buffer& buffer : steps_->program().buffers) {
     if (buffer.role != loops::BufferRole::constant) continue;
     for (const format::Constant& constant : plan_.constants) {
@@ -119,10 +120,11 @@ void PackageDebug::read_constants(const std::string& path) {
       Tensor tensor;
       tensor.dtype = buffer.tensor_dtype();
       tensor.sizes = fixed(buffer.tensor_sizes()), tensor.strides = fixed(buffer.tensor_strides());
-      if (constant.packed_in != format::none) {
+      if (constant.packed_in != format::none || other_weights_) {
         PackageOptions options;
         options.ignore_environment = true;
         options.settings = {"verify_weights=1"};  // as of every entry that is read here
+        options.weights = weights;
         if (!loaded) loaded = std::make_unique<PackageExecutable>(path, options);
         Tensor plain = Tensor::empty_strided(tensor.dtype, tensor.sizes, tensor.strides);
         loaded->read_constant(constant.name, plain);

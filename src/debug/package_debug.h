@@ -17,14 +17,16 @@ namespace kiln {
 class PackageDebug {
  public:
   // Throws K0540 naming what is missing when the debug section was stripped and its sidecar is not there.
-  explicit PackageDebug(const std::string& path);
+  // `weights`: a file of values in place of the package's (PackageOptions::weights); empty: none.
+  explicit PackageDebug(const std::string& path, const std::string& weights = "");
 
   const format::Plan& plan() const { return plan_; }
   const format::Origins& origins() const { return origins_; }
   const std::string& folder() const { return folder_; }  // of the plan, with a slash
   StepInterpreter& steps() { return *steps_; }
   const std::map<std::string, Tensor>& constants() const { return constants_; }
-  const Program& graph();  // as it was lowered; operators resolved
+  bool other_weights() const { return other_weights_; }  // than the package's: a file was given
+  const Program& graph();                                // as it was lowered; operators resolved
   // The buffer that each value of the graph was given when it was lowered, by lowering it again: values of different
   // subgraphs may share a name, buffers do not. Without those whose buffer the loops of this package do not have.
   const std::map<const Value*, std::string>& buffers_of_values();
@@ -46,7 +48,7 @@ class PackageDebug {
   Compilation& compilation();
 
  private:
-  void read_constants(const std::string& path);
+  void read_constants(const std::string& path, const std::string& weights);
   void read_merges();
   void choose_target();
   std::optional<std::string> find(const std::string& name) const;
@@ -61,6 +63,7 @@ class PackageDebug {
   format::Origins origins_;
   std::unique_ptr<StepInterpreter> steps_;
   std::map<std::string, Tensor> constants_;
+  bool other_weights_ = false;
   std::unique_ptr<Program> graph_;
   std::optional<std::map<const Value*, std::string>> value_buffers_;
   std::map<std::string, std::string> merged_;

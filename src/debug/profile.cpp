@@ -189,6 +189,7 @@ Profile profile(const std::string& path, const std::vector<Datum>& inputs, const
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;
+  load.weights = options.weights;
   load.fault = options.fault;
   const auto stage = [&](const std::string& text) {
     if (options.stage) options.stage(text);

@@ -16,6 +16,7 @@ namespace kiln {
 struct ProfileOptions {
   int runs = 20, warmup = 3;
   std::vector<std::string> settings, custom_op_libs;
+  std::string weights;                                  // as PackageOptions::weights
   std::function<void(const std::string& text)> fault;   // as PackageOptions::fault
   std::function<void(const std::string& stage)> stage;  // told what begins
   std::string sort_by = "time";                         // name, calls, time, share, bytes, flops, gflops, gbs, limit

@@ -113,6 +113,27 @@ Datum datum_of(const kiln_value& value) {
   }
 }
 
+// What the file has of the model's constants; PyTorch keeps names in a state dict that a program does not use.
+void give_weights(kiln_model* model, const std::string& path) {
+  std::map<std::string, Tensor> weights = read_weights(path);
+  std::vector<const char*> names;
+  std::vector<const DLTensor*> values;
+  std::deque<DLPackView> views;
+  for (size_t i = 0; i < kiln_constant_count(model); ++i) {
+    kiln_constant spec{};
+    spec.struct_size = sizeof spec;
+    check(kiln_constant_spec(model, i, &spec));
+    const auto found = weights.find(spec.name);
+    if (found == weights.end()) continue;
+    names.push_back(spec.name);
+    values.push_back(views.emplace_back(found->second).get());
+  }
+  if (names.empty())
+    fail_user("K0705", str(path, " has no weight of the model", weights.empty() ? "" : ": its names are like ",
+                           weights.empty() ? "" : weights.begin()->first));
+  check(kiln_constants_update(model, names.data(), values.data(), names.size(), KILN_UPDATE_COPY));
+}
+
 }  // namespace
 
 struct PackageExecutable::State {
@@ -169,6 +190,7 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   }
   check(kiln_load(path.c_str(), &load, &state_->model));
   state_->owned = true;
+  if (!options.weights.empty()) give_weights(state_->model, options.weights);
   reset();
 }
 
@@ -316,6 +338,22 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
 
 void PackageExecutable::read_constant(const std::string& name, const Tensor& to) const {
   check(state_->runtime.constant_read(state_->instance, name.c_str(), DLPackView(to).get()), state_->runtime);
+}
+
+std::map<std::string, Tensor> read_weights(const std::string& path) {
+  TensorFile file = read_tensor_file(path);
+  if (file.names.empty())
+    fail_user("K0157", str(path,
+                           " has no names: weights are given by name, as torch.save(model.state_dict(), …) and "
+                           ".safetensors have them"));
+  std::map<std::string, Tensor> weights;
+  for (size_t i = 0; i < file.items.size(); ++i) {
+    if (!file.items[i].is_tensor())
+      fail_user("K0157",
+                str(file.names[i], " of ", path, " is no tensor: weights are tensors by name, as in a state dict"));
+    weights.emplace(file.names[i], file.items[i].tensor());
+  }
+  return weights;
 }
 
 void require_package(const std::string& path) {

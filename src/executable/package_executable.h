@@ -19,6 +19,7 @@ struct PackageOptions {
   bool ignore_environment = false;          // settings come from the list above only
   std::vector<std::string> custom_op_libs;  // beside those that the package carries
   int device_index = -1;                    // -1: the package's
+  std::string weights;                      // a file of values by name in place of the package's; empty: none
   // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
   std::function<void(const std::string& text)> fault;
 };
@@ -71,6 +72,8 @@ class PackageCaller {
   std::unique_ptr<Values> values_;
 };
 
+// Weights by name, from a file of tensors; K0157 where they are none.
+std::map<std::string, Tensor> read_weights(const std::string& path);
 // Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
 void require_package(const std::string& path);
 format::Plan package_plan(const std::string& path);

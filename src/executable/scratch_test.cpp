@@ -91,7 +91,9 @@ TEST(Scratch, RunsAlikeInterpretedCompiledInThreadsAndChecked) {
 
 TEST(Scratch, OneInstanceTakesLargerAndSmallerSizes) {
   const LoopsPackage package(softmax_of_product(host_lanes()));
-  PackageExecutable model(package.path(), {{"cpp.threads=3"}, true, {}, -1, {}});
+  PackageOptions options;
+  options.settings = {"cpp.threads=3"}, options.ignore_environment = true;
+  PackageExecutable model(package.path(), options);
   for (int64_t columns : {3, 4000, 20, 4000})
     expect_near(model.call(inputs_of(9, columns)).outputs, package.interpreted(inputs_of(9, columns)), 1e-6);
 }
