@@ -29,7 +29,12 @@ int run_bisect(const ParsedOptions& options) {
   if (const auto seconds = options.number("--hang", 0)) bisect_options.hang_seconds = *seconds;
   bisect_options.compiler = compiler_of_environment();
   const JsonOutput json(options);
+  // No thread shows the progress: bisecting forks.
+  ProgressLine line;
+  if (line.visible())
+    bisect_options.told = [&](const std::string& text) { text.empty() ? line.clear() : line.show(text); };
   const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
+  line.clear();
   if (!json.instead_of_text()) printf("%s\n", is_quiet() ? split(result.text, '\n')[0].c_str() : result.text.c_str());
   Json root = json.document("bisect");
   root.set("package", path);

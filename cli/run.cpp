@@ -8,6 +8,7 @@
 #include "executable/package_executable.h"
 #include "json_output.h"
 #include "package_inputs.h"
+#include "progress_clock.h"
 #include "values.h"
 #include "watched_package.h"
 #include "weights_option.h"
@@ -36,7 +37,7 @@ struct Timing {
 };
 
 // This command never starts a compiler: what it runs is in the package.
-int run_package(const ParsedOptions& options, WatchedPackage& watched) {
+int run_package(const ParsedOptions& options, const Settings& settings, WatchedPackage& watched) {
   const JsonOutput json(options);
   const std::string& path = options.positional[0];
   PackageOptions package_options;
@@ -49,7 +50,10 @@ int run_package(const ParsedOptions& options, WatchedPackage& watched) {
   watched.begin(inputs);
   package_options.fault = [&](const std::string& text) { watched.fault(text); };
   PackageExecutable package(path, package_options);
+  ProgressClock progress;  // of what takes long: nothing that the program prints itself is to meet the line
+  if (settings.get_bool("check_bounds")) progress.begin("running with every access checked");
   const CallResult result = package.call(inputs);
+  progress.stop();
   watched.finished(result);
   const std::vector<std::string> keys = package_output_keys(path);
   deliver_outputs(result.outputs, keys, options, json);
@@ -80,7 +84,7 @@ int run_watched(const ParsedOptions& options) {
   check_output_fits(package_output_stand_ins(options.positional[0]), package_output_keys(options.positional[0]),
                     options);
   WatchedPackage watched(options.positional[0], settings, options);
-  return watched.watch([&] { return run_package(options, watched); });
+  return watched.watch([&] { return run_package(options, settings, watched); });
 }
 
 }  // namespace

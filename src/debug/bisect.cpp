@@ -1,5 +1,6 @@
 #include "debug/bisect.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "base/counted.h"
@@ -85,11 +86,24 @@ class Bisect {
     return result;
   }
 
+  // Who watches hears what is done, at which step, and for how long by now.
+  std::function<void(const ChildProgress&)> telling(const std::string& doing) const {
+    if (!options_.told) return {};
+    return [this, doing](const ChildProgress& at) {
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+      options_.told(str(
+          doing, at.step[0] ? str(", call ", at.call, " of ", options_.calls, ", step ", at.number, " ", at.step) : "",
+          at.looks_inside ? ": looking inside" : "",
+          seconds < 1 ? "" : str(", ", static_cast<int64_t>(seconds), " s by now")));
+    };
+  }
+
   BisectResult in_child(const std::function<void(BisectionRun&)>& choose) {
     ChildProgress unused;
     BisectionRun asked{unused, true, false, 0, "", ""};
     choose(asked);
-    ChildEnd end = run_watched(options_.hang_seconds, [&](ChildProgress& progress) {
+    const std::string doing = asked.guarded ? "each buffer alone" : "comparing";
+    ChildEnd end = run_watched(options_.hang_seconds, telling(doing), [&](ChildProgress& progress) {
       BisectionRun run{progress, asked.compare, asked.guarded, 0, "", asked.watched};
       try {
         return report_text(run_bisection(package_, path_, inputs_, options_, run));
@@ -99,7 +113,10 @@ class Bisect {
     });
     if (end.how != ChildEnd::How::reported && end.progress.looks_inside) died_looking_ = end.signal_text();
     BisectResult result = end.how == ChildEnd::How::reported ? read_report(end.report) : ended(end);
-    if (end.how == ChildEnd::How::reported && !end.errors.empty()) fputs(end.errors.c_str(), stderr);
+    if (end.how == ChildEnd::How::reported && !end.errors.empty()) {
+      if (options_.told) options_.told("");
+      fputs(end.errors.c_str(), stderr);
+    }
     if (result.fault == FaultClass::outside && end.how == ChildEnd::How::reported)
       look_inside(end.progress.launches, result.buffer, result);
     return result;
@@ -140,7 +157,8 @@ class Bisect {
   // What can be said about a step without running it, in a process of its own again.
   void look_inside(int64_t launch, const std::string& buffer, BisectResult& result) {
     if (!options_.inside) return;
-    const ChildEnd end = run_watched(options_.hang_seconds, [&](ChildProgress& progress) {
+    const std::string doing = "looking for the operator";
+    const ChildEnd end = run_watched(options_.hang_seconds, telling(doing), [&](ChildProgress& progress) {
       BisectionRun run{progress, true, false, launch, buffer, ""};
       try {
         return report_text(run_bisection(package_, path_, inputs_, options_, run));
@@ -166,6 +184,7 @@ class Bisect {
   const std::vector<Datum>& inputs_;
   BisectOptions options_;
   PackageDebug package_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::string died_looking_;  // how a child ended that looked inside a kernel
   bool asked_ = false;        // float32_matmul_precision: factors are rounded because the user wants it
 };

@@ -24,6 +24,8 @@ struct BisectOptions {
   std::string weights;   // as PackageOptions::weights
   std::string compiler;  // for rebuilding a kernel whose code is wrong; empty: the first that is found
   std::function<void(std::string&)> rebuilt_source;  // for tests: a printer's fault, as compile/fault_injector.h has it
+  std::function<void(const std::string&)> told;      // hears where it is, some ten times a second, and "" before
+                                                     // anything else is printed; may be empty
   bool inside = true;  // false: the kernel is enough, without the operator inside it (a large matrix product takes
                        // minutes to interpret)
   int calls = 2;       // on one instance

@@ -373,6 +373,35 @@ TEST_F(Bisect, FindsAMissingDependency) {
   EXPECT_HAS(result.text, "no step has written yet");
 }
 
+// Vectors of singular values that are close are far off by the matrix's rounding alone, and so are eager's.
+TEST_F(Bisect, TakesWhatAMatrixMagnifiesForRounding) {
+  constexpr int64_t n = 24;
+  const Program program = parse_program(R"(program "model"
+graph main {
+  input %x: f32[24, 24] = user
+  %u: f32[24, 24] strides [1, 24], %s: f32[24], %v: f32[24, 24] strides [1, 24] = aten._linalg_svd.default(A=%x)
+  %mul: f32[24, 24] = aten.mul.Tensor(self=%u, other=2)
+  output %mul = user
+  output %s = user
+}
+)");
+  // A reflection of both sides of a diagonal matrix.
+  double v[n], length = 0;
+  for (int64_t i = 0; i < n; ++i) v[i] = std::cos(static_cast<double>(i * i)), length += v[i] * v[i];
+  const auto q = [&](int64_t i, int64_t j) { return (i == j) - 2 * v[i] * v[j] / length; };
+  Tensor x = Tensor::empty(DType::f32, {n, n});
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < n; ++k) sum += q(i, k) * (1 + 1e-3 * static_cast<double>(k)) * q(k, j);
+      x.set_item(i * n + j, Scalar(sum));
+    }
+  compile(program, path_, {});
+  const BisectResult result = bisect(path_, {Datum{x}}, {});
+  EXPECT_EQ(result.fault, FaultClass::none) << result.text;
+  EXPECT_GT(result.against_graph, 0);
+}
+
 TEST_F(Bisect, ReplaysAKernelFromSavedValues) {
   compile_with({});
   const std::string saved = join_path(folder_.path(), "saved");

@@ -4,6 +4,7 @@
 
 #include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
+#include "debug/rounding_noise.h"
 #include "interp/interp.h"
 #include "package/step_plan.h"
 
@@ -190,6 +191,14 @@ void BisectedCall::check_outputs(const std::vector<Datum>& outputs) {
   }
 }
 
+static std::vector<Value*> user_inputs(const Program& program) {
+  std::vector<Value*> out;
+  for (size_t i = 0; i < program.graph.inputs.size() && i < program.input_specs.size(); ++i)
+    if (program.input_specs[i].kind == InputKind::user || program.input_specs[i].kind == InputKind::constant_value)
+      out.push_back(program.graph.inputs[i]);
+  return out;
+}
+
 // Where every step is what its operators give, so are the outputs. Where some could only be held against their own
 // loops, the whole program is: wrong outputs then come from one of those steps, though nobody can say which.
 void BisectedCall::check_program(const std::vector<Datum>& outputs) {
@@ -201,11 +210,19 @@ void BisectedCall::check_program(const std::vector<Datum>& outputs) {
     if (now != state_.end()) tensor = now->second;
   }
   std::vector<Datum> truth[2];
+  NearMatrices near(program.graph);
   try {
     for (const bool fp64 : {true, false}) {
       InterpretOptions options;
       options.fp64 = fp64;
-      truth[fp64 ? 0 : 1] = Interpreter(program, options).run(given_).outputs;
+      std::vector<Datum> inputs = given_;
+      if (!fp64) {
+        near.disturb_inputs(user_inputs(program), inputs);
+        options.after_node = [&](const Node& node, const std::vector<Datum>& made) {
+          near.disturb_results(node, made);
+        };
+      }
+      truth[fp64 ? 0 : 1] = Interpreter(program, options).run(inputs).outputs;
     }
   } catch (const Error&) {
     return;  // an operator that only its library can compute: the steps are listed as they are

@@ -342,6 +342,7 @@ std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
   Part part(*place->second.graph, [&](const Value& value) { return known(value, request, truth.nodes); });
   if (!part.add(place->second.value)) return std::nullopt;
   const size_t outside = truth.nodes.size();
+  NearMatrices near(part.graph);
   for (const bool fp64 : {true, false}) {
     InterpretOptions options;
     options.fp64 = fp64;
@@ -354,10 +355,12 @@ std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
         else if (next < truth.nodes.size() && truth.nodes[next].value == value)
           truth.nodes[next++].nominal = tensor;
       });
+      if (!fp64) near.disturb_results(node, results);
     };
     SharingCopier copier(fp64);
     std::vector<Datum> inputs;
     for (const Tensor& tensor : part.inputs) inputs.push_back(Datum{copier.widen(tensor)});
+    if (!fp64) near.disturb_inputs(part.graph.inputs, inputs);
     GraphRun run(program_, options, request.seed, request.symbols);
     std::vector<Datum> outputs = run.run(part.graph, inputs);
     if (!outputs[0].is_tensor()) return std::nullopt;

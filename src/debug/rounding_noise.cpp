@@ -2,6 +2,10 @@
 
 #include <cmath>
 
+#include "graph/walk.h"
+#include "interp/tensor_sharing.h"
+#include "ops/op_record.h"
+
 namespace kiln {
 
 void RoundingNoise::disturb(Tensor tensor, DType dtype) {
@@ -12,6 +16,21 @@ void RoundingNoise::disturb(Tensor tensor, DType dtype) {
     const Scalar item = tensor.item(i);
     tensor.set_item(i,
                     is_complex(tensor.dtype) ? Scalar(item.as_complex() * factor) : Scalar(item.as_double() * factor));
+  }
+}
+
+void RoundingNoise::disturb_matrix(Tensor tensor) {
+  double largest = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    if (const double size = std::abs(tensor.item(i).as_complex()); std::isfinite(size))
+      largest = std::max(largest, size);
+  const double most = dtype_epsilon(tensor.dtype) * largest;
+  std::uniform_real_distribution<double> off(-most, most);
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    const Scalar item = tensor.item(i);
+    tensor.set_item(i, is_complex(tensor.dtype)
+                           ? Scalar(item.as_complex() + std::complex<double>(off(random_), off(random_)))
+                           : Scalar(item.as_double() + off(random_)));
   }
 }
 
@@ -45,6 +64,27 @@ void RoundingNoise::disturb(const Value& value, const Datum& datum) {
   const DType dtype = value.type.dtype;
   const bool rounds = dtype_epsilon(dtype) > 0 && dtype != DType::f64 && dtype != DType::c128;
   if (rounds && datum.tensor().dtype != dtype) disturb(datum.tensor(), dtype);
+}
+
+NearMatrices::NearMatrices(const Graph& graph) {
+  for_each_node(graph, [&](const Node& node) {
+    if (!node.op || !node.op->facts.of_near_matrix) return;
+    for (const Node::NamedArgument& argument : node.args)
+      for_each_value(argument.arg, [&](const Value* value) { matrices_.insert(value); });
+  });
+}
+
+void NearMatrices::disturb_inputs(const std::vector<Value*>& values, std::vector<Datum>& inputs) {
+  for (size_t i = 0; i < inputs.size() && i < values.size(); ++i) {
+    if (!matrices_.contains(values[i]) || !inputs[i].is_tensor()) continue;
+    inputs[i] = Datum{own_copy(inputs[i].tensor())};
+    noise_.disturb_matrix(inputs[i].tensor());
+  }
+}
+
+void NearMatrices::disturb_results(const Node& node, const std::vector<Datum>& results) {
+  for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)
+    if (matrices_.contains(node.results[i]) && results[i].is_tensor()) noise_.disturb_matrix(results[i].tensor());
 }
 
 CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample) {

@@ -4,6 +4,7 @@
 // the plain reference round only once.
 #pragma once
 #include <random>
+#include <set>
 
 #include "executable/executable.h"
 
@@ -18,11 +19,28 @@ class RoundingNoise {
   void disturb(const Value& value, const Datum& datum);
   // In place; the tensor holds values of `dtype` in a type that is at least as wide.
   void disturb(Tensor tensor, DType dtype);
+  // In place: every element of a matrix off by as much as its largest ones are rounded.
+  void disturb_matrix(Tensor tensor);
   // By what the program's own dtypes make of it, `nominal`: an element that is exact there stays as it is.
   void disturb_like(Tensor tensor, const Tensor& nominal);
 
  private:
   std::mt19937_64 random_;
+};
+
+// What eager computes of a decomposition (OpFacts::of_near_matrix) is as far from the truth as the decomposition of a
+// matrix is that was rounded otherwise. The reference, in double all along, does not show that of itself: so its
+// matrices are disturbed where its results in the program's own dtypes are to say how far eager may be off.
+class NearMatrices {
+ public:
+  explicit NearMatrices(const Graph& graph);
+  // What is disturbed becomes a copy.
+  void disturb_inputs(const std::vector<Value*>& values, std::vector<Datum>& inputs);
+  void disturb_results(const Node& node, const std::vector<Datum>& results);
+
+ private:
+  std::set<const Value*> matrices_;
+  RoundingNoise noise_{0};
 };
 
 // One run of the whole program. Throws what the reference throws.

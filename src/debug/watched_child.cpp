@@ -118,7 +118,8 @@ std::string ChildEnd::signal_text() const {
   }
 }
 
-ChildEnd run_watched(double hang_seconds, const std::function<std::string(ChildProgress&)>& work) {
+ChildEnd run_watched(double hang_seconds, const std::function<void(const ChildProgress&)>& told,
+                     const std::function<std::string(ChildProgress&)>& work) {
   SharedProgress shared;
   Pipe report, errors;
   fflush(nullptr);  // else both processes write what is buffered
@@ -134,6 +135,7 @@ ChildEnd run_watched(double hang_seconds, const std::function<std::string(ChildP
     if (both[0].revents) reporting = read_some(report.end(0), end.report);
     if (both[1].revents) complaining = read_some(errors.end(0), end.errors);
     const ChildProgress& at = shared.get();
+    if (told) told(at);
     if (at.inside_step && static_cast<double>(now_ms() - at.since) > hang_seconds * 1e3) {
       kill(child, SIGKILL);
       end.how = ChildEnd::How::hung;

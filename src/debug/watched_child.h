@@ -35,7 +35,9 @@ struct ChildEnd {
 };
 
 // Forks; no other thread of this process may hold a lock that the work needs. A step that runs longer than
-// `hang_seconds` is hung. Throws K0545 when there is no child to be had.
-ChildEnd run_watched(double hang_seconds, const std::function<std::string(ChildProgress&)>& work);
+// `hang_seconds` is hung. Throws K0545 when there is no child to be had. `told`, which may be empty, hears some ten
+// times a second where it is.
+ChildEnd run_watched(double hang_seconds, const std::function<void(const ChildProgress&)>& told,
+                     const std::function<std::string(ChildProgress&)>& work);
 
 }  // namespace kiln

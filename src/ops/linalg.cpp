@@ -341,6 +341,7 @@ void add_eigh(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
   record.facts = complex_by(ComplexRule::native);
+  record.facts.of_near_matrix = true;
   record.schema_text =
       "linalg_eigh(Tensor A, bool compute_v=True, bool upper=False) -> (Tensor eigenvalues, Tensor eigenvectors)";
   record.library = "linalg_eigh";
@@ -386,6 +387,7 @@ void register_linalg(Registry& r) {
   r.describe({"_linalg_svd", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_lu_solve",
               "linalg_qr", "linalg_solve_triangular"},
              complex_by(ComplexRule::native));
+  r.describe({"_linalg_svd", "linalg_inv_ex", "linalg_lu_solve"}, {.of_near_matrix = true});
   r.describe({"linalg_cholesky_ex", "linalg_inv_ex", "linalg_qr"}, autocast_to(AutocastRule::single));
 }
 

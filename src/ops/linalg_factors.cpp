@@ -276,6 +276,7 @@ void register_linalg_factors(Registry& r) {
       {"_linalg_eigvals", "geqrf", "linalg_eig", "linalg_eigvals", "linalg_householder_product", "linalg_ldl_factor",
        "linalg_ldl_factor_ex", "linalg_ldl_solve", "linalg_matrix_sqrth", "linalg_polar", "orgqr", "ormqr"},
       complex_by(ComplexRule::native));
+  r.describe({"_linalg_eigvals", "linalg_eig"}, {.of_near_matrix = true});
   r.describe(
       {"geqrf", "linalg_eig", "linalg_eigvals", "linalg_householder_product", "linalg_matrix_sqrth", "orgqr", "ormqr"},
       autocast_to(AutocastRule::single));

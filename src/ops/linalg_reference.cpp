@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "lapack/spectral.h"
+#include "ops/jacobi_reference.h"
 #include "ops/lapack_matrices.h"
 
 namespace kiln {
@@ -144,7 +144,25 @@ RefMatrix reference_triangular(const RefMatrix& a, const RefMatrix& b, bool uppe
   return x;
 }
 
-// Reflections as whole matrices.
+// m (1 - tau v vᴴ).
+static void reflect_columns(RefMatrix& m, const RefMatrix& v, Complex tau) {
+  for (int64_t i = 0; i < m.rows; ++i) {
+    Complex sum = 0;
+    for (int64_t k = 0; k < m.columns; ++k) sum += m.at(i, k) * v.at(k, 0);
+    sum *= tau;
+    for (int64_t k = 0; k < m.columns; ++k) m.at(i, k) -= sum * std::conj(v.at(k, 0));
+  }
+}
+// (1 - tau v vᴴ)ᴴ m.
+static void reflect_rows(RefMatrix& m, const RefMatrix& v, Complex tau) {
+  for (int64_t j = 0; j < m.columns; ++j) {
+    Complex sum = 0;
+    for (int64_t k = 0; k < m.rows; ++k) sum += std::conj(v.at(k, 0)) * m.at(k, j);
+    sum *= std::conj(tau);
+    for (int64_t k = 0; k < m.rows; ++k) m.at(k, j) -= v.at(k, 0) * sum;
+  }
+}
+
 RefMatrix reference_qr(RefMatrix& r, RefReflections* packed) {
   RefMatrix q = identity_matrix(r.rows);
   if (packed) *packed = {RefMatrix(r.rows, r.columns), {}};
@@ -161,11 +179,9 @@ RefMatrix reference_qr(RefMatrix& r, RefReflections* packed) {
     for (int64_t i = k + 1; i < r.rows; ++i) v.at(i, 0) = r.at(i, k) / (alpha - beta);
     if (packed) packed->tau.back() = tau;
     for (int64_t i = k + 1; packed && i < r.rows; ++i) packed->below.at(i, k) = v.at(i, 0);
-    RefMatrix outer = times(v, adjoint(v)), h = identity_matrix(r.rows);
-    for (size_t i = 0; i < h.values.size(); ++i) h.values[i] -= tau * outer.values[i];
-    r = times(adjoint(h), r);
+    reflect_rows(r, v, tau);
     for (int64_t i = k + 1; i < r.rows; ++i) r.at(i, k) = 0;
-    q = times(q, h);
+    reflect_columns(q, v, tau);
   }
   return q;
 }
@@ -176,10 +192,7 @@ RefMatrix reference_q(const RefMatrix& below, const RefMatrix& tau) {
     RefMatrix v(below.rows, 1);
     v.at(k, 0) = 1;
     for (int64_t i = k + 1; i < below.rows; ++i) v.at(i, 0) = below.at(i, k);
-    RefMatrix h = times(v, adjoint(v));
-    for (Complex& value : h.values) value *= -tau.at(k, 0);
-    for (int64_t i = 0; i < below.rows; ++i) h.at(i, i) += 1;
-    q = times(q, h);
+    reflect_columns(q, v, tau.at(k, 0));
   }
   return q;
 }
@@ -189,51 +202,8 @@ bool all_finite(const RefMatrix& a) {
                      [](Complex x) { return std::isfinite(x.real()) && std::isfinite(x.imag()); });
 }
 
-// Jacobi's own method: always the largest element off the diagonal.
-static std::vector<double> jacobi(RefMatrix a, RefMatrix& vectors) {
-  int64_t n = a.rows;
-  double scale = 0;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j <= i; ++j) {
-      if (i == j) a.at(i, i) = a.at(i, i).real();
-      a.at(j, i) = std::conj(a.at(i, j));
-      scale = std::max(scale, std::abs(a.at(i, j)));
-    }
-  RefMatrix v = identity_matrix(n);
-  for (int64_t turn = 0; turn < 200 * n * n; ++turn) {
-    int64_t p = 0, q = 0;
-    double largest = 0;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = i + 1; j < n; ++j)
-        if (std::abs(a.at(i, j)) > largest) largest = std::abs(a.at(i, j)), p = i, q = j;
-    if (largest <= scale * 1e-17) break;
-    double theta = 0.5 * std::atan2(2 * largest, a.at(q, q).real() - a.at(p, p).real());
-    Complex phase = std::conj(a.at(p, q)) / largest;
-    RefMatrix g = identity_matrix(n);
-    g.at(p, p) = std::cos(theta);
-    g.at(p, q) = std::sin(theta);
-    g.at(q, p) = -std::sin(theta) * phase;
-    g.at(q, q) = std::cos(theta) * phase;
-    a = times(adjoint(g), times(a, g));
-    a.at(p, q) = a.at(q, p) = 0;
-    v = times(v, g);
-  }
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t x, int64_t y) { return a.at(x, x).real() < a.at(y, y).real(); });
-  std::vector<double> values;
-  vectors = RefMatrix(n, n);
-  for (int64_t k = 0; k < n; ++k) {
-    int64_t from = order[static_cast<size_t>(k)];
-    values.push_back(a.at(from, from).real());
-    for (int64_t i = 0; i < n; ++i) vectors.at(i, k) = v.at(i, from);
-  }
-  return values;
-}
-
 std::vector<double> reference_eigh(RefMatrix a, bool upper, RefMatrix& vectors, Precision precision) {
-  std::vector<double> values = jacobi(upper ? adjoint(a) : a, vectors), ignored;
+  std::vector<double> values = jacobi_eigenvalues(upper ? adjoint(a) : a, vectors), ignored;
   RefMatrix like;
   auto steps = [&](auto zero) {
     Matrix<decltype(zero)> found;
@@ -252,31 +222,20 @@ std::vector<double> reference_eigh(RefMatrix a, bool upper, RefMatrix& vectors, 
   return values;
 }
 
-// The eigenvalues of [0 A; Aᴴ 0] are the singular values and their negatives.
 std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v, Precision precision) {
-  int64_t m = a.rows, n = a.columns, size = m + n;
-  RefMatrix whole(size, size), vectors;
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j) {
-      whole.at(i, m + j) = a.at(i, j);
-      whole.at(m + j, i) = std::conj(a.at(i, j));
-    }
-  std::vector<double> eigenvalues = jacobi(whole, vectors), s, ignored;
+  RefMatrix left, right;
+  const std::vector<double> s = jacobi_singular_values(a, left, right);
   auto steps = [&](auto zero) {
-    Matrix<decltype(zero)> left, right;
-    if (!lapack::singular_values(narrowed<decltype(zero)>(a), true, left, ignored, right, precision.unit))
+    Matrix<decltype(zero)> of_rows, of_columns;
+    std::vector<double> ignored;
+    if (!lapack::singular_values(narrowed<decltype(zero)>(a), true, of_rows, ignored, of_columns, precision.unit))
       fail_bug("singular values of a finite matrix were not found");
-    u = widened(left);
-    v = adjoint(widened(right));
+    u = widened(of_rows);
+    v = adjoint(widened(of_columns));
   };
   with_real_or_complex(precision.real, steps);
-  for (int64_t c = 0; c < std::min(m, n); ++c) {
-    int64_t from = size - 1 - c;
-    s.push_back(std::max(eigenvalues[static_cast<size_t>(from)], 0.0));
-    if (s.back() <= s[0] * 1e-14) continue;
-    RefMatrix left(m, std::min(m, n)), right(n, std::min(m, n));
-    for (int64_t i = 0; i < m; ++i) left.at(i, c) = vectors.at(i, from) * std::sqrt(2.0);
-    for (int64_t i = 0; i < n; ++i) right.at(i, c) = vectors.at(m + i, from) * std::sqrt(2.0);
+  for (int64_t c = 0; c < left.columns; ++c) {
+    if (s[static_cast<size_t>(c)] <= s[0] * 1e-14) continue;
     Complex part = common_part(left, u, c);
     if (std::abs(part) < 0.999) continue;  // the steps' own vectors of a value that occurs twice
     scale_column(left, c, part / std::abs(part));

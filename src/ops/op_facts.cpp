@@ -29,6 +29,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.matrix_product |= more.matrix_product;
   facts.rounds_factors |= more.rounds_factors;
   facts.rounds_weights |= more.rounds_weights;
+  facts.of_near_matrix |= more.of_near_matrix;
   facts.wraps |= more.wraps;
   facts.same_count |= more.same_count;
   facts.takes_source |= more.takes_source;

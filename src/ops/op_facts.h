@@ -95,6 +95,7 @@ struct OpFacts {
   bool matrix_product = false;  // what a product template is made for
   bool rounds_factors = false;  // float32_matmul_precision says how many digits its factors have
   bool rounds_weights = false;  // what it computes in f32 of narrow floats its kernel rounds before a second product
+  bool of_near_matrix = false;  // its results are those of a matrix some roundings off: some matrices magnify that
   bool wraps = false;           // a call that only wraps a subgraph
   bool same_count = false;      // the result has as many elements as the argument, in other sizes
   bool takes_source = false;    // gives the elements of its argument `src`, in the sizes and the dtype of the first one
