@@ -188,6 +188,98 @@ TEST(HoistConstants, MovesWorkOnWeightsToTheInitSection) {
   EXPECT_EQ(program.block.size(), 1u);
 }
 
+// A table that is filled and then written in part, for a kernel that multiplies it by weights.
+constexpr const char* made_table = R"(loops table
+buffer w f32[4] strides [1] constant named "w"
+buffer t f32[8, 4] strides [4, 1] temp
+buffer u f32[8, 4] strides [4, 1] temp
+buffer v f32[8, 4] strides [4, 1] temp
+buffer x f32[8, 4] strides [4, 1] input position 0
+buffer y f32[8, 4] strides [4, 1] output position 0
+buffer z f32[8, 4] strides [4, 1] output position 1
+input x = buffer x
+output buffer y
+output buffer z
+init {
+}
+main {
+  kernel zeros ops [zeros] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = constant.f32 0.0
+        store t[i0, i1] = %0
+      }
+    }
+  }
+EARLY
+  kernel part ops [select_scatter] {
+    for i0 in [8] parallel {
+      %0 = index.i64 [i0]
+      %1 = cast.f32 %0
+      store t[i0, 1] = %1
+    }
+  }
+  kernel mul ops [mul] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 t[i0, i1]
+        %1 = load.f32 w[i1]
+        %2 = mul.f32 %0, %1
+        store u[i0, i1] = %2
+      }
+    }
+  }
+  kernel add ops [add] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = load.f32 u[i0, i1]
+        %2 = add.f32 %0, %1
+        store y[i0, i1] = %2
+      }
+    }
+  }
+LATE
+}
+)";
+
+std::string reader_of(const std::string& table) {
+  return replace_all(R"(  kernel sub ops [sub] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = load.f32 T[i0, i1]
+        %2 = sub.f32 %0, %1
+        store z[i0, i1] = %2
+      }
+    }
+  })",
+                     "T[", table + "[");
+}
+
+TEST(HoistConstants, MovesTablesThatAreMadeForWeights) {
+  const auto hoisted = [](const std::string& early, const std::string& late, const std::string& from = "",
+                          const std::string& to = "") {
+    std::string text = replace_all(replace_all(made_table, "EARLY\n", early), "LATE\n", late);
+    if (!from.empty()) text = replace_all(text, from, to);
+    LoopProgram program = parsed(text);
+    Log log;
+    hoist_constants(program, log);
+    verify(program);
+    return program.init.size();
+  };
+  const std::string reader = reader_of("t") + "\n";
+  const std::string negated = replace_all(
+      replace_all(reader_of("u") + "\n", "%0 = load.f32 x[i0, i1]", "%0 = constant.f32 0.0"), "store z", "store v");
+  EXPECT_EQ(hoisted("", reader_of("u") + "\n"), 3u);  // zeros, its part, the product
+  EXPECT_EQ(hoisted("", reader), 3u) << "who reads the finished table may stay";
+  EXPECT_EQ(hoisted("", negated + reader_of("v") + "\n"), 4u) << "what is made of that does not read weights itself";
+  EXPECT_EQ(hoisted(reader, ""), 0u) << "who reads the table before it is finished would see all of it";
+  EXPECT_EQ(hoisted("", reader, "%1 = load.f32 w[i1]", "%1 = load.f32 x[i0, i1]"), 0u)
+      << "nobody needs it with weights";
+  EXPECT_EQ(hoisted("", reader, "%1 = cast.f32 %0", "%1 = load.f32 x[i0, 0]"), 0u) << "a part depends on inputs";
+}
+
 // What an index of weights by weights raises, every call would raise.
 TEST(HoistConstants, MovesIndicesOfWeightsToo) {
   LoopProgram program = parsed(R"(loops index
