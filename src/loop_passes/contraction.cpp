@@ -104,6 +104,23 @@ bool needs_whole_rows(const Body& body) {
   return columns && columns != &around->back();
 }
 
+bool has_groups(const Body& body) {
+  constexpr int64_t least_columns = 8;  // fewer make no product of their own (split_groups)
+  const Stmt *columns = nullptr, *sum = first_loop(body);
+  for (; sum && sum->loop->role == AxisRole::parallel; sum = first_loop(sum->loop->body)) columns = sum;
+  if (!sum || !columns) return false;
+  bool found = false;
+  const std::function<void(const Expr&)> visit = [&](const Expr& e) {
+    found |= e.op() == ExprOp::floordiv && e.args()[0].is_symbol() && e.args()[0].name() == columns->loop->var &&
+             e.args()[1].is_constant() && e.args()[1].value() >= least_columns;
+    for (const Expr& arg : e.args()) visit(arg);
+  };
+  for_each_stmt(sum->loop->body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::load) std::for_each(stmt.index.begin(), stmt.index.end(), visit);
+  });
+  return found;
+}
+
 double products_of_a_row(const Body& body, const LoopProgram& program) {
   double columns = 1, terms = 1;
   for (const Stmt* loop = first_loop(body); loop; loop = first_loop(loop->loop->body)) {

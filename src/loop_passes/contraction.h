@@ -12,6 +12,8 @@ bool has_contraction(const Body& body);
 bool is_tileable(const Body& body);
 // Of such a nest: whether something follows the columns of a row, and how many products a row takes.
 bool needs_whole_rows(const Body& body);
+// Whether its columns come in groups that read different parts of a row: of several columns an index divides by.
+bool has_groups(const Body& body);
 double products_of_a_row(const Body& body, const LoopProgram& program);
 
 }  // namespace kiln::loops

@@ -72,7 +72,8 @@ class Layouts {
       }
     const bool follows = follow_others();
     if (wishes_.empty() && points_.empty()) return follows;
-    const std::set<BufferId> followed = choose();
+    std::set<BufferId> followed = choose();
+    follow_pictures(followed);
     for (Item& item : program_.block)
       if (auto* kernel = std::get_if<Kernel>(&item.what)) {
         reorder_loops(*kernel, followed);
@@ -327,6 +328,7 @@ class Layouts {
   std::set<BufferId> choose() {
     std::map<int, std::map<size_t, double>> votes;
     for (const Wish& wish : wishes_) votes[find(wish.buffer)][wish.dim] += wish.weight;
+    for (const auto& [id, dims] : votes) wished_.insert(id);
     std::set<BufferId> followed;
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const auto id = static_cast<BufferId>(i);
@@ -340,6 +342,71 @@ class Layouts {
     }
     return followed;
   }
+  // What is made of a picture with other dimensions than it has (its channels in groups, the sum of those groups), and
+  // is no part of a sum over products itself, lies in the picture's order: else who makes it would go across memory.
+  void follow_pictures(std::set<BufferId>& followed) {
+    std::map<BufferId, int> writers;
+    for (const Item& item : program_.block)
+      for (BufferId id : accesses(item).writes) ++writers[id];
+    for (const Item& item : program_.block) {
+      const auto* kernel = std::get_if<Kernel>(&item.what);
+      if (!kernel) continue;
+      for_each_stmt(kernel->body, [&](const Stmt& store) {
+        if (store.kind != StmtKind::store || followed.contains(store.buffer) || wished_.contains(find(store.buffer)) ||
+            writers[store.buffer] != 1 || !free(store.buffer))
+          return;
+        if (const auto order = order_of_picture(*kernel, store, followed)) {
+          lay_out(program_.buffers[static_cast<size_t>(store.buffer)], *order);
+          followed.insert(store.buffer);
+        }
+      });
+    }
+  }
+  // The dimensions of what is stored, outermost first, as the loops go along the largest picture that the kernel reads;
+  // nothing where there is none, or some loop does not go along it.
+  std::optional<std::vector<size_t>> order_of_picture(const Kernel& kernel, const Stmt& store,
+                                                      const std::set<BufferId>& followed) const {
+    const Stmt* picture = nullptr;
+    const auto elements = [&](const Stmt& access) {
+      double all = 1;
+      for (const Expr& size : buffer(access.buffer).sizes) all *= std::max(1.0, estimate(size, program_));
+      return all;
+    };
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::load && followed.contains(stmt.buffer) &&
+          (!picture || elements(stmt) > elements(*picture)))
+        picture = &stmt;
+    });
+    if (!picture) return {};
+    const Expr address = address_of(*picture, program_, kernel_ranges(kernel, program_));
+    std::vector<std::pair<double, size_t>> distances;
+    std::vector<size_t> alone;  // dimensions of one element
+    std::set<std::string> used;
+    for (size_t d = 0; d < store.index.size(); ++d) {
+      if (buffer(store.buffer).sizes[d].is_constant(1)) {
+        alone.push_back(d);
+        continue;
+      }
+      const Expr& at = store.index[d];
+      if (!at.is_symbol() || !used.insert(at.name()).second) return {};
+      const auto along = affine_in(address, at.name());
+      if (!along || along->coefficient.is_constant(0)) return {};
+      distances.emplace_back(estimate(along->coefficient, program_), d);
+    }
+    std::stable_sort(distances.begin(), distances.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<size_t> order = std::move(alone);
+    for (const auto& [distance, d] : distances) order.push_back(d);
+    return distances.size() < 3 ? std::nullopt : std::optional(order);
+  }
+  void lay_out(Buffer& b, const std::vector<size_t>& order) {
+    Expr dense = 1;
+    for (size_t i = order.size(); i-- > 0; dense = dense * b.sizes[order[i]]) b.strides[order[i]] = dense;
+    log_.add([&] {
+      return Decision{"lay out", b.name, "", "", "in the order of the picture that it is made of", true, ""};
+    });
+  }
+
   bool innermost(BufferId id, size_t dim) const {
     const Buffer& b = buffer(id);
     return dim < b.sizes.size() && b.strides[dim].is_constant(1) && !b.sizes[dim].is_constant(1);
@@ -589,6 +656,7 @@ class Layouts {
   LoopProgram& program_;
   Log& log_;
   std::vector<int> class_of_;
+  std::set<int> wished_;  // classes
   std::set<BufferId> pinned_, made_of_weights_;
   std::vector<Wish> wishes_;
   std::map<const Kernel*, Point> points_;

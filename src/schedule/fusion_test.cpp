@@ -82,6 +82,57 @@ main {
 }
 
 // A pool and a product that read one picture: each has points of its own to take together.
+// A grouped product is a product for each of its groups; the norm of all its columns would leave it none.
+TEST(MergeKernels, GroupsOfAProductStayProducts) {
+  const auto kernels = [](const std::string& group) {
+    LoopProgram program = parsed(replace_all(R"(loops grouped
+buffer x f32[30, 48] strides [48, 1] input position 0
+buffer w f32[32, 24] strides [24, 1] constant named "w"
+buffer t f32[30, 32] strides [32, 1] temp
+buffer y f32[30, 32] strides [32, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel product ops [convolution] {
+    for i0 in [30] parallel {
+      for i1 in [32] parallel {
+        %0 = for r0 in [24] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0 + GROUP*24]
+          %2 = load.f32 w[i1, r0]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store t[i0, i1] = %0
+      }
+    }
+  }
+  kernel norm ops [sum, sub] {
+    for i0 in [30] parallel {
+      %0 = for r0 in [32] reduce sum.f32 {
+        %1 = load.f32 t[i0, r0]
+        yield %1
+      }
+      for i1 in [32] parallel {
+        %2 = load.f32 t[i0, i1]
+        %3 = sub.f32 %2, %0
+        store y[i0, i1] = %3
+      }
+    }
+  }
+}
+)",
+                                             "GROUP", group));
+    Log log;
+    merge_kernels(program, log);
+    verify(program);
+    return program.block.size();
+  };
+  EXPECT_EQ(kernels("(i1 // 16)"), 2u);
+  EXPECT_EQ(kernels("(i0 // 16)"), 1u) << "rows in groups are rows";
+}
+
 TEST(MergeKernels, APoolAndAProductStayApart) {
   LoopProgram program = parsed(R"(loops branches
 buffer x f32[30, 64] strides [64, 1] input position 0

@@ -115,9 +115,11 @@ class Merger {
     for (const Kernel* part : {&a, &b})
       if (has_contraction(part->body) && is_tileable(part->body) && !is_tileable(merged.body))
         return refuse(a, b, "the matrix product could no longer run in tiles");
-    if (has_contraction(a.body) && is_tileable(a.body) && !needs_whole_rows(a.body) && needs_whole_rows(merged.body) &&
-        products_of_a_row(a.body, program_) > large_matrix)
-      return refuse(a, b, "the matrix would have to pass once for every few rows");
+    if (has_contraction(a.body) && is_tileable(a.body) && !needs_whole_rows(a.body) && needs_whole_rows(merged.body)) {
+      if (products_of_a_row(a.body, program_) > large_matrix)
+        return refuse(a, b, "the matrix would have to pass once for every few rows");
+      if (has_groups(a.body)) return refuse(a, b, "each group is a product of its own, and this wants all of them");
+    }
     log_.add([&] { return Decision{"merge", b.name, "into", a.name, reason, true, ""}; });
     size_t keep = up ? first : second, drop = up ? second : first;
     block[keep].what = std::move(merged);

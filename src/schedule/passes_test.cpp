@@ -88,6 +88,65 @@ TEST_F(SchedulePasses, AVectorOfChannelsSaysNothingOfLayouts) {
   EXPECT_TEXT(after(), "buffer h f32[1, 4, 30, 4] strides [480, 120, 4, 1] temp");
 }
 
+// The channels in groups, and the sum of the groups, lie as the picture does that they are made of; what its loops do
+// not go along one by one stays.
+TEST_F(SchedulePasses, LayoutsOfWhatIsMadeOfAPicture) {
+  std::string text = convolution;
+  const auto put = [&](const std::string& before, const std::string& what) { text.insert(text.find(before), what); };
+  put("input x = ",
+      "buffer parts f32[1, 2, 8, 6, 5] strides [480, 240, 30, 5, 1] temp\n"
+      "buffer sum f32[1, 8, 6, 5] strides [240, 30, 5, 1] temp\n"
+      "buffer rows f32[16, 3, 10] strides [30, 10, 1] temp\n");
+  text.insert(text.rfind('}'), R"(  kernel parts ops [reshape] {
+    for i1 in [2] parallel {
+      for i2 in [8] parallel {
+        for i3 in [6] parallel {
+          for i4 in [5] parallel {
+            %0 = load.f32 c[0, i1*8 + i2, i3, i4]
+            store parts[0, i1, i2, i3, i4] = %0
+          }
+        }
+      }
+    }
+  }
+  kernel sum ops [sum] {
+    for i1 in [8] parallel {
+      for i2 in [6] parallel {
+        for i3 in [5] parallel {
+          %0 = for r0 in [2] reduce sum.f32 {
+            %1 = load.f32 parts[0, r0, i1, i2, i3]
+            yield %1
+          }
+          store sum[0, i1, i2, i3] = %0
+        }
+      }
+    }
+  }
+  kernel rows ops [reshape] {
+    for i1 in [16] parallel {
+      for i2 in [3] parallel {
+        for i3 in [10] parallel {
+          %0 = load.f32 c[0, i1, i2*2 + i3 // 5, 4 - i3 % 5]
+          store rows[i1, i2, i3] = %0
+        }
+      }
+    }
+  }
+)");
+  given(text);
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  const std::string made = after();
+  EXPECT_TEXT(made, "buffer c f32[1, 16, 6, 5] strides [480, 1, 80, 16] temp");
+  EXPECT_TEXT(made, "buffer parts f32[1, 2, 8, 6, 5] strides [480, 8, 1, 80, 16] temp");
+  EXPECT_TEXT(made, "buffer sum f32[1, 8, 6, 5] strides [240, 1, 40, 8] temp");
+  EXPECT_TEXT(made, "buffer rows f32[16, 3, 10] strides [30, 10, 1] temp");
+  EXPECT_TEXT(made, R"(    for i3 in [6] parallel {
+      for i4 in [5] parallel {
+        for i1 in [2] parallel {
+          for i2 in [8] parallel {
+            %0 = load.f32 c[0, i1*8 + i2, i3, i4])");
+}
+
 // Weights that are computed from weights (a weight norm) are weights.
 TEST_F(SchedulePasses, LayoutsKnowWeightsThatAreComputed) {
   std::string text = replace_all(convolution, "load.f32 w[i1, r0, r1, r2]", "load.f32 twice[i1, r0, r1, r2]");
