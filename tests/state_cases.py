@@ -45,6 +45,34 @@ def add_cases(case, Case, of, randn):
                     "a counter and a running sum kept in buffers", sequence=True)
 
     @case
+    def filled_in_parts():
+        class Parts(torch.nn.Module):
+            """Tensors that several products fill or update part by part: by rows, columns, indices, masks, sums, in a buffer."""
+
+            def __init__(self):
+                super().__init__()
+                self.rows, self.columns, self.experts, self.layers = (
+                    torch.nn.ModuleList([torch.nn.Linear(8, width) for _ in range(4)]) for width in (8, 1, 8, 8))
+                self.gate = torch.nn.Linear(8, 4)
+                self.register_buffer("cache", torch.zeros(4, 8, 8))
+
+            def forward(self, x, kind):
+                rows, columns, marked = torch.zeros_like(x), x.new_zeros(x.shape[0], 4), x.clone()
+                added, mixed = torch.zeros_like(x), torch.zeros_like(x)
+                chosen = self.gate(x).softmax(-1)
+                for i in range(4):
+                    rows[i * 2:i * 2 + 2] = self.rows[i](x[i * 2:i * 2 + 2])
+                    columns[:, i] = torch.tanh(self.columns[i](x))[:, 0]
+                    marked[kind == i] = self.experts[i](x)[kind == i]
+                    added = added.index_add(0, kind[i * 2:i * 2 + 2], self.rows[i](x[2:4]))
+                    mixed += self.experts[i](x) * chosen[:, i:i + 1]
+                    self.cache[i] = self.layers[i](x)
+                    x = x + torch.sin(self.cache[i])
+                return rows, columns.softmax(-1), marked, added, mixed, x
+        calls = [(randn(8, 8), torch.tensor([0, 1, 2, 3, 3, 0, 1, 2])) for _ in range(2)]
+        return Case(Parts(), calls, "tensors that several products fill or update part by part", sequence=True)
+
+    @case
     def scaled_by_number():
         def forward(self, x, factor):
             return torch.relu(x * factor)

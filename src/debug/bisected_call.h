@@ -72,6 +72,10 @@ class BisectedCall {
 
   // ---- the values
   bool check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value);
+  // Undefined where it cannot be computed, or has other sizes than the value.
+  std::optional<Truth> truth_of(const TruthRequest& request, const Tensor& value) const;
+  std::optional<bool> check_complete(const kiln_step& step, const std::string& buffer, const Tensor& value,
+                                     const std::vector<std::string>& candidates);
   std::optional<bool> check_slice(const kiln_step& step, const std::string& buffer, const Tensor& value);
   std::optional<bool> check_joined(const kiln_step& step, const std::string& buffer, const Tensor& value);
   void check_against_loops(const kiln_step& step);

@@ -32,28 +32,61 @@ std::optional<Difference> BisectedCall::differs(const Tensor& value, const Truth
   return find_difference(value, truth.fp64, truth.nominal, tolerance, rounded);
 }
 
+std::optional<Truth> BisectedCall::truth_of(const TruthRequest& request, const Tensor& value) const {
+  try {
+    std::optional<Truth> truth = truth_.compute(request);
+    return truth && truth->fp64.sizes == value.sizes ? std::move(truth) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // the reference refuses what the program itself would have refused
+  }
+}
+
+// A buffer whose last writer is done holds the last of the values that live there; an earlier one only if this step
+// has nothing to do with that. Nothing: as after any other step.
+std::optional<bool> BisectedCall::check_complete(const kiln_step& step, const std::string& buffer, const Tensor& value,
+                                                 const std::vector<std::string>& candidates) {
+  if (!complete(step, buffer)) return std::nullopt;
+  for (size_t i = candidates.size(); i-- > 0;) {
+    const TruthRequest request{candidates[i], known_, symbols_of(step), 0, iterations_of(step)};
+    const auto truth = truth_of(request, value);
+    if (!truth) continue;
+    if (!differs(value, *truth, request)) {
+      names_.hold(step, buffer, candidates[i], value);
+      stored_[candidates[i]] = value;
+      return true;
+    }
+    if (names_.of_kernel(step, candidates[i]) && blame_part(step, buffer, candidates[i], value, *truth, request))
+      return true;
+  }
+  return std::nullopt;
+}
+
 // False: what it should be cannot be told.
 bool BisectedCall::check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
   if (const auto told = check_slice(step, buffer, value)) return *told;
   if (const auto told = check_joined(step, buffer, value)) return *told;
+  const std::vector<std::string> candidates = names_.candidates(buffer, step.loop_depth > 0);
   std::optional<Difference> first;
   std::string first_value;
   Truth first_truth;
-  for (const std::string& candidate : names_.candidates(buffer, step.loop_depth > 0)) {
-    // A custom operator's update of what it was given: nobody but its library can compute that.
-    if (const Node* node = truth_.producer(candidate); node && !node->op && node->target == step.name) {
+  // A custom operator's update of what it was given: nobody but its library can compute that.
+  const auto by_custom = [&](const std::string& candidate) {
+    const Node* node = truth_.producer(candidate);
+    return node && !node->op && node->target == step.name;
+  };
+  if (!candidates.empty() && by_custom(candidates.back())) {
+    names_.hold(step, buffer, candidates.back(), value);
+    return false;
+  }
+  if (const auto told = check_complete(step, buffer, value, candidates)) return *told;
+  for (const std::string& candidate : candidates) {
+    if (by_custom(candidate)) {
       names_.hold(step, buffer, candidate, value);
       return false;
     }
-    TruthRequest request{candidate, known_, symbols_of(step), 0, iterations_of(step)};
-    std::optional<Truth> truth;
-    try {
-      truth = truth_.compute(request);
-    } catch (const Error&) {
-      continue;  // the reference refuses what the program itself would have refused
-    }
-    if (!truth || truth->fp64.sizes != value.sizes) continue;
-    if (complete(step, buffer) && blame_part(step, buffer, candidate, value, *truth, request)) return true;
+    const TruthRequest request{candidate, known_, symbols_of(step), 0, iterations_of(step)};
+    std::optional<Truth> truth = truth_of(request, value);
+    if (!truth) continue;
     if (partly_.count(buffer)) only_written(buffer, value, *truth);
     auto difference = differs(value, *truth, request);
     if (!difference) {
