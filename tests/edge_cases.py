@@ -485,6 +485,27 @@ def maxima_of_bags_with_nan(of):
                          torch.tensor([0, 1, 5, 9, 14]))], "maxima of bags with NaN in some rows")
 
 
+def reductions_down(of):
+    """Every reduction of every kind of number over a dimension that is not the last, of more columns than lanes."""
+    def forward(self, x, whole, small, flags, half, wide, turning):
+        high = x > 0
+        results = [high.sum(0), high.sum(1), flags.sum(1), torch.count_nonzero(x, dim=0), x.isnan().sum(1), high.float().mean(0)]
+        for t in (x, whole, small, flags, half, wide, turning):
+            results += [t.sum(0), t.sum(1), t.reshape(-1, 66).sum(0)]
+        for t in (x, whole, small, half, wide):
+            results += [t.amax(0), t.amin(1), t.argmax(1), t.cumsum(1)[:, -1]]
+        results += [t.mean(1) for t in (x, half, wide, turning)] + [t.var(1) for t in (x, wide)]
+        results += [(whole % 3).prod(1), (x * 0.1 + 1).prod(1), flags.any(1), flags.all(0), torch.logsumexp(x, 1),
+                    torch.stack(torch.var_mean(x, 1), -1), torch.complex(x.sum(1), wide.float().sum(1)), (turning * 2j).sum(1)]
+        return results
+
+    def call():
+        whole = torch.randint(-50, 50, (2, 24, 66))
+        return (torch.randn(2, 24, 66), whole, whole.to(torch.uint8), torch.rand(2, 24, 66) > 0.3, torch.randn(2, 24, 66).bfloat16(),
+                torch.randn(2, 24, 66).double(), torch.randn(2, 24, 66, dtype=torch.complex64))
+    return of(forward, [call()], "reductions of all kinds of numbers over the first and a middle dimension")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -499,7 +520,7 @@ def add_cases(case, of):
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
                  values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
                  means_of_infinities, weights_of_each_sample, special_functions_far_out, complex_near_poles,
-                 fused_to_large, maxima_of_bags_with_nan):
+                 fused_to_large, maxima_of_bags_with_nan, reductions_down):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

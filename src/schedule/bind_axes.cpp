@@ -105,12 +105,13 @@ class Binder {
     return jumps;
   }
   int64_t wide_lanes() const { return int64_t{4} * target_.lanes; }
-  // Four vectors side by side; plain sums keep the blocks that they have in one.
+  // Four vectors side by side; plain sums of floats keep the blocks that they have in one.
   void widen(Loop& loop) const {
     loop.directives.factor = wide_lanes();
     loop.directives.tail = loop.extent.value() % wide_lanes() == 0 ? Tail::exact : Tail::mask;
     for (Stmt& stmt : loop.body)
-      if (stmt.loop && stmt.loop->reduce == ReduceOp::sum && !summed_product(*stmt.loop))
+      if (stmt.loop && stmt.loop->reduce == ReduceOp::sum && is_float(stmt.loop->reduce_dtype) &&
+          !summed_product(*stmt.loop))
         stmt.loop->order.block = block_of_terms;
   }
 

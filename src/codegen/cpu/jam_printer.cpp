@@ -121,13 +121,14 @@ bool JamPrinter::print_interleaved(const Stmt& first, const Stmt& second) {
   if (first.kind != StmtKind::store || second.kind != StmtKind::store || first.buffer != second.buffer ||
       !group_.left.empty())
     return false;
-  bool printed = true;
+  bool begun = false, refused = false;  // the first copy decides for all
   each(of(first) | of(second), [&](int64_t r, int64_t v) {
-    const Stmt a = copy_of(first, r, v), b = copy_of(second, r, v);
-    printed = printed && p_.print_interleaved(a, b);
-    KILN_CHECK(printed || (r == 0 && v == 0), "some copies of two stores are interleaved, and others not");
+    if (refused) return;
+    refused = !p_.print_interleaved(copy_of(first, r, v), copy_of(second, r, v));
+    KILN_CHECK(!refused || !begun, "some copies of two stores are interleaved, and others not");
+    begun = true;
   });
-  return printed;
+  return !refused;
 }
 
 void JamPrinter::print_copies(const Stmt& stmt) {
