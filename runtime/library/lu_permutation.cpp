@@ -17,7 +17,7 @@ void run_lu_permutation(LibraryCall& call) {
     for (int64_t i = 0; i < from.length(); ++i) {
       int64_t other = 0;
       element_integer(pivots.dtype, from.row(row) + i * from.step(), other);
-      if (other < 1 || other > to.length()) call.fail("lu_unpack: pivots out of range");
+      if (i >= to.length() || other < 1 || other > to.length()) call.fail("lu_unpack: pivots out of range");
       std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(other - 1)]);
     }
     for (int64_t i = 0; i < to.length(); ++i)

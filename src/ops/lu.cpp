@@ -33,7 +33,8 @@ void add_permutation(Registry& r) {
       std::iota(order.begin(), order.end(), int64_t{0});
       for (int64_t i = 0; i < steps; ++i) {
         int64_t other = exchanged[static_cast<size_t>(row * steps + i)] - 1;
-        if (other < 0 || other >= n) fail_user("K0633", "lu_unpack: pivots out of range", call.node().where());
+        if (i >= n || other < 0 || other >= n)
+          fail_user("K0633", "lu_unpack: pivots out of range", call.node().where());
         std::swap(order[static_cast<size_t>(i)], order[static_cast<size_t>(other)]);
       }
       out.insert(out.end(), order.begin(), order.end());

@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/index_parts.h"
 #include "ops/layout.h"
+#include "ops/size_needs.h"
 #include "ops/updates.h"
 
 namespace kiln {
@@ -270,6 +271,27 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, ScatterMode mode) {
   call.results = {Datum{result}};
 }
 
+// What an index visits is there: in self, but along the dimension that it indexes, and in the source.
+std::vector<SizeNeed> needs_of(const OpCall& call, const ScatterRow& row, const NeedArgs& args) {
+  std::vector<SizeNeed> needs;
+  const Sizes self = args.sizes("self"), index = args.sizes("index");
+  const auto dim = static_cast<size_t>(wrap_dim(call, call.constant_integer("dim"), static_cast<int64_t>(self.size())));
+  if (is_zero_numel(index)) return needs;
+  const std::string name = op_short_name(call.schema().name);
+  Sizes visited = row.vector_index ? self : index;
+  if (row.vector_index && !visited.empty()) visited[dim] = index.empty() ? Expr(1) : index[0];
+  for (size_t d = 0; d < self.size() && d < visited.size(); ++d)
+    if (d != dim)
+      needs.push_back(
+          {self[d], visited[d], str(name, "(): Expected index to be no larger than self in dimension ", d)});
+  if (!operand(call, row.source).tensor) return needs;
+  const Sizes source = args.sizes(row.source);
+  for (size_t d = 0; d < source.size() && d < visited.size(); ++d)
+    needs.push_back({source[d], visited[d],
+                     str(name, "(): Expected index to be no larger than ", row.source, " in dimension ", d)});
+  return needs;
+}
+
 void add_scatter(Registry& r, ScatterRow row) {
   auto shared = std::make_shared<const ScatterRow>(std::move(row));
   auto schema = std::make_shared<const Schema>(parse_schema(shared->schema));
@@ -287,6 +309,7 @@ void add_scatter(Registry& r, ScatterRow row) {
     else
       evaluate<double>(call, *shared, mode);
   };
+  add_needs(record, [shared](const OpCall& call, const NeedArgs& args) { return needs_of(call, *shared, args); });
   r.add(std::move(record));
 }
 
