@@ -106,6 +106,12 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::inline_producers>},
       {"remove_dead_simplified", PassStage::loops, "producers that went into all their readers now",
        loop_pass<loops::remove_dead_kernels>},
+      {"hold_given_weights", PassStage::schedule,
+       "for a CPU only; before layouts are chosen, which is done for windows with weights that can be laid out",
+       [](PassInput& in) {
+         static const loops::OperatorNames convolutions = short_names_with(&OpFacts::convolves);
+         return loops::hold_given_weights(in.loops, in.target, in.log, convolutions);
+       }},
       {"choose_layouts", PassStage::schedule,
        "while kernels are still single nests, before their loops decide what can merge",
        loop_pass<loops::choose_layouts>},
@@ -211,6 +217,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        [](PassInput& in) { return loops::bind_axes(in.loops, in.target, in.log); }},
       {"use_scratch", PassStage::schedule, "for a CPU only; when it is known what an item runs",
        [](PassInput& in) { return loops::use_scratch(in.loops, in.target, in.log); }},
+      {"prepare_given_weights", PassStage::schedule,
+       "after all that lays out weights; before widen_sums, which knows weights of the package from others",
+       loop_pass<loops::prepare_given_weights>},
       {"widen_sums", PassStage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
        loop_pass<loops::widen_sums>},
       {"order_sums", PassStage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},
@@ -230,7 +239,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
 namespace {
 
 // Without them there is nothing to print.
-bool is_needed(std::string_view pass) { return pass == "lower" || pass == "bind_axes" || pass == "count_items"; }
+bool is_needed(std::string_view pass) {
+  return pass == "lower" || pass == "bind_axes" || pass == "prepare_given_weights" || pass == "count_items";
+}
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -91,7 +91,13 @@ class LoopInterpreter::Impl : public RunState {
     verify(program);
     for (size_t i = 0; i < program.buffers.size(); ++i)
       if (program.buffers[i].role == BufferRole::constant) bind_constant(i, constants);
-    run_block(program.init);
+    for_each_item(program.init, [&](const Item& item) {
+      if (const auto* kernel = std::get_if<Kernel>(&item.what))
+        for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+          prepares_inputs_ |= stmt.kind == StmtKind::load && info(stmt.buffer).role == BufferRole::input;
+        });
+    });
+    if (!prepares_inputs_) run_block(program.init);
   }
 
   LoopRun run(const std::vector<Datum>& inputs) {
@@ -104,6 +110,7 @@ class LoopInterpreter::Impl : public RunState {
     LoopRun out;
     out.inputs = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) bind_input(i, out.inputs[i]);
+    if (prepares_inputs_) run_block(program_.init);
     run_block(program_.block);
     for (const auto& output : program_.outputs) out.outputs.push_back(output_of(output));
     for (size_t i = 0; i < program_.buffers.size(); ++i)
@@ -351,7 +358,8 @@ class LoopInterpreter::Impl : public RunState {
 
   const LoopProgram& program_;
   LoopRunOptions options_;
-  std::vector<Tensor> memory_;  // by BufferId
+  bool prepares_inputs_ = false;  // the init section reads inputs (hold_given_weights): it belongs to each run
+  std::vector<Tensor> memory_;    // by BufferId
   std::map<const Kernel*, std::unique_ptr<KernelCode>> kernels_;
   SymbolValues symbols_;
   uint64_t runs_ = 0, loop_seed_ = 0;

@@ -462,7 +462,7 @@ void register_convolution(Registry& r) {
   r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"},
              autocast_to(AutocastRule::lower));
   r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"},
-             {.rounds_factors = true});
+             {.rounds_factors = true, .convolves = true});
 }
 
 }  // namespace kiln

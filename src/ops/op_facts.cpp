@@ -28,6 +28,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.conjugate_view |= more.conjugate_view;
   facts.matrix_product |= more.matrix_product;
   facts.rounds_factors |= more.rounds_factors;
+  facts.convolves |= more.convolves;
   facts.rounds_weights |= more.rounds_weights;
   facts.of_near_matrix |= more.of_near_matrix;
   facts.wraps |= more.wraps;

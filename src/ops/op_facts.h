@@ -94,6 +94,7 @@ struct OpFacts {
   bool conjugate_view = false;  // PyTorch's result is its argument with the conjugate bit: a write shows in both
   bool matrix_product = false;  // what a product template is made for
   bool rounds_factors = false;  // float32_matmul_precision says how many digits its factors have
+  bool convolves = false;       // sums over windows of a picture, times weights
   bool rounds_weights = false;  // what it computes in f32 of narrow floats its kernel rounds before a second product
   bool of_near_matrix = false;  // its results are those of a matrix some roundings off: some matrices magnify that
   bool wraps = false;           // a call that only wraps a subgraph

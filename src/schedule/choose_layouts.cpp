@@ -6,6 +6,7 @@
 
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
+#include "schedule/single_nest.h"
 
 namespace kiln::loops {
 namespace {
@@ -18,43 +19,6 @@ struct Wish {
   const Kernel* kernel;  // whose
   bool store;            // it writes the buffer; else it reads it
 };
-
-// The loops of a kernel that is one nest: parallel ones around sums.
-struct Nest {
-  std::vector<const Loop*> parallel, sums;
-  std::vector<const Stmt*> loads;
-  const Stmt* store = nullptr;
-};
-
-std::optional<Nest> nest_of(const Kernel& kernel) {
-  Nest nest;
-  for (const Body* body = &kernel.body;;) {
-    const Stmt* inner = nullptr;
-    for (const Stmt& stmt : *body) {
-      if (stmt.kind == StmtKind::loop && inner) return {};
-      if (stmt.kind == StmtKind::loop) inner = &stmt;
-      if (stmt.kind == StmtKind::load) nest.loads.push_back(&stmt);
-      if (stmt.kind == StmtKind::store && nest.store) return {};
-      if (stmt.kind == StmtKind::store) nest.store = &stmt;
-      if (stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::random) return {};
-    }
-    if (!inner) break;
-    const Loop& loop = *inner->loop;
-    if (loop.role == AxisRole::parallel && nest.sums.empty())
-      nest.parallel.push_back(&loop);
-    else if (loop.role == AxisRole::reduce)
-      nest.sums.push_back(&loop);
-    else
-      return {};
-    body = &loop.body;
-  }
-  if (!nest.store) return {};
-  return nest;
-}
-
-bool mentions_any(const Stmt& access, const std::string& var) {
-  return std::any_of(access.index.begin(), access.index.end(), [&](const Expr& e) { return mentions(e, var); });
-}
 
 class Layouts {
  public:
@@ -164,7 +128,7 @@ class Layouts {
 
   // An index goes along points and the window's places, of which neighbouring points share some. (A head of an
   // attention and a place in it number the columns of a row together, and share none.)
-  static bool slides_over(const Nest& nest, const Stmt& load) {
+  static bool slides_over(const SingleNest& nest, const Stmt& load) {
     const auto slides = [&](const Expr& e, const Loop& points, const Loop& window) {
       const auto step = affine_in(e, points.var), place = affine_in(e, window.var);
       return step && place && step->coefficient.is_constant() && place->coefficient.is_constant() &&
@@ -180,7 +144,7 @@ class Layouts {
 
   // A sum over a window of a picture with weights: only there is another order of dimensions wanted.
   void wishes_of(const Kernel& kernel) {
-    const auto nest = nest_of(kernel);
+    const auto nest = single_nest(kernel);
     if (!nest || nest->sums.empty() || nest->sums.back()->reduce != ReduceOp::sum) return;
     std::vector<const Stmt*> weights, inputs;
     for (const Stmt* load : nest->loads) {
@@ -224,7 +188,7 @@ class Layouts {
     BufferId picture;
     std::vector<size_t> dims;  // of the picture, in the order of the weights, outermost first
   };
-  std::optional<Point> single_point(const Nest& nest, const Loop& channels, const Stmt& weight,
+  std::optional<Point> single_point(const SingleNest& nest, const Loop& channels, const Stmt& weight,
                                     const Stmt& input) const {
     for (const Loop* loop : nest.parallel)
       if (loop != &channels && !loop->extent.is_constant(1)) return {};
@@ -257,7 +221,7 @@ class Layouts {
   // A window that is reduced without weights (a pool) runs along the picture that it reads, each element of which it
   // may meet several times: its results, which are fewer, are then put into the user's order by a copy.
   void wish_of_pool(const Kernel& kernel, const std::set<BufferId>& followed) {
-    const auto nest = nest_of(kernel);
+    const auto nest = single_nest(kernel);
     if (!nest || nest->sums.empty() || nest->loads.size() != 1 || !followed.contains(nest->loads[0]->buffer)) return;
     const Stmt& picture = *nest->loads[0];
     for (size_t d = 0; d < picture.index.size(); ++d) {
@@ -495,7 +459,7 @@ class Layouts {
     int writers = 0;
     for (const Item& item : program_.block) writers += static_cast<int>(accesses(item).writes.count(id));
     if (writers > 1) return false;
-    const auto nest = nest_of(kernel);
+    const auto nest = single_nest(kernel);
     if (!nest || nest->store->buffer != id || nest->store->mode != StoreMode::plain || nest->store->mask != no_value)
       return false;
     std::set<std::string> used;

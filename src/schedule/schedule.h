@@ -23,6 +23,12 @@ bool round_factors(LoopProgram& program, const Target& target, Log& log, const R
 using KnownZeros = std::function<bool(const std::string& constant)>;
 bool multiply_bytes(LoopProgram& program, const Target& target, Log& log, const KnownZeros& zeros);
 
+// For a CPU: weights of convolutions that are inputs pass for derived constants until prepare_given_weights, which has
+// what was made of them computed in each call. `convolutions`: short names of operators.
+bool hold_given_weights(LoopProgram& program, const Target& target, Log& log, const OperatorNames& convolutions);
+bool prepare_given_weights(LoopProgram& program, Log& log);
+std::set<BufferId> derived_from_inputs(const LoopProgram& program);  // between these two
+
 // Kernels that read constants only move to the init section; their results become derived constants.
 bool hoist_constants(LoopProgram& program, Log& log);
 

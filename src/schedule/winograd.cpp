@@ -258,9 +258,20 @@ bool use_winograd(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu() || target.lanes == 1) return false;
   bool changed = false;
   RoomForPlaces room(program);
+  const std::set<BufferId> given = derived_from_inputs(program);
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (kernel && kernel->contraction && !kernel->schedule) changed |= rewrite(program, *kernel, target, room, log);
+    if (!kernel || !kernel->contraction || kernel->schedule) return;
+    const std::set<BufferId> reads = accesses(item).reads;
+    // Their places take longer to compute than is won, where it is done in each call.
+    if (std::any_of(reads.begin(), reads.end(), [&](BufferId id) { return given.contains(id); })) {
+      log.add([&] {
+        return Decision{
+            "no Winograd products for", kernel->name, "", "", "its weights are given with each call", false, ""};
+      });
+      return;
+    }
+    changed |= rewrite(program, *kernel, target, room, log);
   });
   return changed;
 }
