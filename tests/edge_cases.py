@@ -506,6 +506,22 @@ def reductions_down(of):
     return of(forward, [call()], "reductions of all kinds of numbers over the first and a middle dimension")
 
 
+def places_looked_up_beside_products(of):
+    """Scores plus a bias that a table has for each row and column (WavLM, T5): the lookup is in the product's kernel."""
+    def forward(self, q, k, v, table, at, far):
+        bias = torch.nn.functional.embedding(at, table)[:, :, :3].permute(2, 0, 1).unsqueeze(0).repeat(1, 1, 1, 1).view(3, 49, 49)
+        scores = torch.baddbmm(q[:, :, :1] * bias, q, k.transpose(1, 2))
+        rows = q[0] @ k[0].t() + table[:, 0][at - 160]
+        columns = (q[0] @ table[far].t()).relu() + k[0, :, 0][far]
+        again = torch.baddbmm(k[:, :, 1:2] * bias, k, q.transpose(1, 2)).softmax(-1) @ v
+        return scores.softmax(-1) @ v, rows, columns, again
+
+    def call():
+        return (torch.randn(3, 49, 64), torch.randn(3, 49, 64), torch.randn(3, 49, 64), torch.randn(320, 64)[:, :64],
+                torch.randint(0, 320, (49, 49)), torch.randint(-49, 49, (49,)))
+    return of(forward, [call()], "products beside lookups of a place for each row and column")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -520,7 +536,8 @@ def add_cases(case, of):
                  pictures_that_are_infinite_in_parts, antialiased_at_any_size,
                  values_that_nearly_overflow, values_that_nearly_overflow_of_known_keys,
                  means_of_infinities, weights_of_each_sample, special_functions_far_out, complex_near_poles,
-                 fused_to_large, maxima_of_bags_with_nan, reductions_down):
+                 fused_to_large, maxima_of_bags_with_nan, reductions_down,
+                 places_looked_up_beside_products):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

@@ -69,29 +69,31 @@ TilePrinter::Stmts TilePrinter::needed_by_factors(const Body& body) const {
     if (stmt.kind == StmtKind::loop) break;
     out.push_back(&stmt);
   }
-  // Backwards: keep what is used by what is kept.
+  // Backwards: keep what is used by what is kept. A checked index is used by its name.
   std::set<ValueId> wanted;
+  std::set<std::string> mentioned;
+  const auto use = [&](const Stmt& stmt) {
+    wanted.insert(stmt.args.begin(), stmt.args.end());
+    wanted.insert(stmt.mask);
+    for (const Expr& e : stmt.index) collect_symbols(e, mentioned);
+    collect_symbols(stmt.expr, mentioned);
+  };
   for (const ContractionNest::Sum& sum : nest_.sums)
-    for (const Stmt& stmt : sum.stmt->loop->body) {
-      wanted.insert(stmt.args.begin(), stmt.args.end());
-      wanted.insert(stmt.mask);
-    }
+    for (const Stmt& stmt : sum.stmt->loop->body) use(stmt);
   // What stands further in, between the loops.
   for (const auto* loops : {&nest_.rows, &nest_.columns})
     for (const Loop* loop : *loops)
       if (&loop->body != &body)
         for (const Stmt& stmt : loop->body) {
           if (stmt.kind == StmtKind::loop) break;
-          wanted.insert(stmt.args.begin(), stmt.args.end());
-          wanted.insert(stmt.mask);
+          use(stmt);
         }
   Stmts kept;
   for (size_t i = out.size(); i-- > 0;) {
-    bool needed = out[i]->kind == StmtKind::check_index;
+    bool needed = out[i]->kind == StmtKind::check_index && mentioned.contains(out[i]->index_var);
     for (ValueId v : out[i]->results) needed |= wanted.count(v) > 0;
     if (!needed || out[i]->kind == StmtKind::store) continue;
-    wanted.insert(out[i]->args.begin(), out[i]->args.end());
-    wanted.insert(out[i]->mask);
+    use(*out[i]);
     kept.insert(kept.begin(), out[i]);
   }
   return kept;
