@@ -165,12 +165,17 @@ class Layouts {
     double work = 1;
     for (const auto* loops : {&nest->parallel, &nest->sums})
       for (const Loop* loop : *loops) work *= std::max(1.0, estimate(loop->extent, program_));
-    // The axis that the weights vary with: the results' channels.
+    // The axis that the weights vary with: the results' channels. One that the picture varies with too counts where
+    // there is no other (depthwise windows): beside another it numbers products of their own (a table for each line).
     const Loop* channels = nullptr;
+    const auto better = [&](const Loop* loop) {
+      if (!channels) return true;
+      const bool shared = mentions_any(*input, loop->var), was_shared = mentions_any(*input, channels->var);
+      if (shared != was_shared) return was_shared && estimate(loop->extent, program_) >= 8;
+      return estimate(loop->extent, program_) > estimate(channels->extent, program_);
+    };
     for (const Loop* loop : nest->parallel)
-      if (mentions_any(*weight, loop->var) &&
-          (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
-        channels = loop;
+      if (mentions_any(*weight, loop->var) && better(loop)) channels = loop;
     if (!channels || has_points_in_lanes(group_size(*input, channels->var), computed)) return;
     if (const auto point = single_point(*nest, *channels, *weight, *input)) {
       points_[&kernel] = *point;

@@ -228,6 +228,51 @@ main {
 }
 
 // In groups of two they fill no tile: points stay in lanes.
+// A product for each line, each with a table of its own (positions of MViT and SAM): lines are no channels.
+TEST_F(SchedulePasses, ProductsOfTheirOwnKeepTheirLayout) {
+  given(R"(loops tables
+buffer x f32[4, 1260, 24] strides [30240, 24, 1] input position 0
+buffer w f32[30, 24, 14] strides [336, 14, 1] constant named "w"
+buffer c f32[30, 42, 14] strides [588, 14, 1] temp
+buffer y f32[30, 42, 14] strides [588, 14, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel products ops [matmul] {
+    for i0 in [30] parallel {
+      for i1 in [42] parallel {
+        for i2 in [14] parallel {
+          %0 = for r0 in [24] reduce sum.f32 {
+            %1 = load.f32 w[i0, r0, i2]
+            %2 = load.f32 x[0, i0*42 + i1, r0]
+            %3 = mul.f32 %1, %2
+            yield %3
+          }
+          store c[i0, i1, i2] = %0
+        }
+      }
+    }
+  }
+  kernel relu ops [relu] {
+    for i0 in [30] parallel {
+      for i1 in [42] parallel {
+        for i2 in [14] parallel {
+          %0 = load.f32 c[i0, i1, i2]
+          %1 = constant.f32 0.0
+          %2 = max.f32 %0, %1
+          store y[i0, i1, i2] = %2
+        }
+      }
+    }
+  }
+}
+)");
+  choose_layouts(program_, log_);
+  EXPECT_TEXT(after(), "buffer c f32[30, 42, 14] strides [588, 14, 1] temp");
+}
+
 TEST_F(SchedulePasses, LayoutsLeaveSmallGroupsOfComputedWeights) {
   std::string text = replace_all(convolution, "constant named \"w\"", "input position 1");
   text.insert(text.find("output buffer"), "input w = buffer w\n");
