@@ -6,11 +6,11 @@
 #pragma once
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "runtime/expression.h"
 #include "runtime/program.h"
 #include "runtime/strided_copy.h"
@@ -79,7 +79,7 @@ class BoundCache {
 
  private:
   size_t capacity_;
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::list<std::shared_ptr<const BoundPlan>> plans_;  // most recently used first
 };
 

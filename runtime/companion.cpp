@@ -6,10 +6,10 @@
 
 #include <climits>
 #include <cstdlib>
-#include <mutex>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/made_once.h"
 #include "base/text.h"
 
 namespace kiln::runtime {
@@ -42,12 +42,9 @@ std::string file_of_this_code() {
 }
 
 // It stays where it is, and in a process that uses a GPU the list of what is mapped is long: milliseconds.
-std::string known_file_of_this_code() {
-  static std::mutex mutex;
-  static auto& known = *new std::string;
-  std::lock_guard lock(mutex);
-  if (known.empty()) known = file_of_this_code();
-  return known;
+const std::string& known_file_of_this_code() {
+  static std::atomic<const std::string*> known;
+  return made_once(known, file_of_this_code);
 }
 
 // Where the loader looks for libraries (LD_LIBRARY_PATH, run paths, the system's folders), without those that mean the

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/made_once.h"
 #include "runtime/device.h"
 #include "runtime/element.h"
 #include "runtime/fault_signals.h"
@@ -136,8 +137,8 @@ class CpuDevice final : public Device {
 }  // namespace
 
 std::shared_ptr<const Device> cpu_device() {
-  static const auto device = std::make_shared<CpuDevice>();
-  return device;
+  static std::atomic<const std::shared_ptr<const Device>*> device;
+  return made_once(device, [] { return std::shared_ptr<const Device>(std::make_shared<CpuDevice>()); });
 }
 
 }  // namespace kiln::runtime

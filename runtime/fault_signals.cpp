@@ -10,7 +10,8 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <mutex>
+
+#include "base/fork_mutex.h"
 
 namespace kiln::runtime {
 namespace {
@@ -44,6 +45,8 @@ struct Request {
 int requests[2] = {-1, -1}, answers[2] = {-1, -1};
 std::atomic<pid_t> reporter_process{0};  // threads do not follow a fork
 std::atomic<bool> reporting{false};
+BriefMutex installing;
+[[maybe_unused]] const int told_of_forks = pthread_atfork(nullptr, nullptr, [] { complete = false; });
 
 void* report_requests(void*) {
   const Request* request = nullptr;
@@ -179,8 +182,7 @@ const char* signal_name(int signal) {
 
 void install_fault_handlers() {
   if (complete.load(std::memory_order_relaxed)) return;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(installing);
   start_reporter();
   for (size_t i = 0; i < watched.size(); ++i) {
     if (armed[i]) continue;
@@ -190,8 +192,6 @@ void install_fault_handlers() {
     sigemptyset(&action.sa_mask);
     armed[i] = sigaction(watched[i], &action, &previous[i]) == 0;
   }
-  static const int forks = pthread_atfork(nullptr, nullptr, [] { complete = false; });
-  (void)forks;
   complete = true;
 }
 

@@ -118,19 +118,21 @@ void Instance::set_seed(uint64_t seed) {
 }
 
 void Instance::set_hook(kiln_hook_fn hook, void* user) {
+  std::unique_ptr<StepObserver> made = hook ? std::make_unique<Hook>(hook, user) : nullptr;
   std::lock_guard lock(mutex_);
-  hook_ = hook ? std::make_unique<Hook>(hook, user) : nullptr;
-  choose_observer();
+  observe_with(&Instance::hook_, made);
 }
 
 std::unique_ptr<StepObserver> Instance::set_profiler(std::unique_ptr<StepObserver> profiler) {
   std::lock_guard lock(mutex_);
-  std::swap(profiler, profiler_);
-  choose_observer();
+  observe_with(&Instance::profiler_, profiler);
   return profiler;
 }
 
-void Instance::choose_observer() {
+// A fork in the midst of it must not leave an observer that is gone to the child.
+void Instance::observe_with(std::unique_ptr<StepObserver> Instance::*which, std::unique_ptr<StepObserver>& observer) {
+  std::lock_guard lock(observers_);
+  std::swap(this->*which, observer);
   both_ = hook_ && profiler_ ? std::make_unique<Both>(*hook_, *profiler_) : nullptr;
   observer_ = both_ ? both_.get() : hook_ ? hook_.get() : profiler_.get();
 }

@@ -132,10 +132,10 @@ void MinifierDump::before(const kiln_value* inputs, size_t count) noexcept {
 
 void MinifierDump::refused(const kiln_value* inputs, size_t count) noexcept {
   const std::lock_guard lock(mutex_);
-  if (failed_ || refused_ || !directory_.empty()) return;
+  if (failed_ || refused_ || directory_) return;
   refused_ = true;
   write(inputs, count, true);
-  directory_.clear();  // a call that fails gets the whole of it
+  directory_.reset();  // a call that fails gets the whole of it
 }
 
 void MinifierDump::failed(const kiln_value* inputs, size_t count) noexcept {
@@ -172,16 +172,17 @@ void MinifierDump::write(const kiln_value* inputs, size_t count, bool has_inputs
 }
 
 void MinifierDump::write_files(const std::string& inputs) {
-  const bool first = directory_.empty();
+  const bool first = !directory_;
   if (first) {
     const std::string run = join_path(absolute(debug_directory_root(settings_)), "run_" + process_stamp());
-    directory_ = join_path(run, "minifier");
+    std::string directory = join_path(run, "minifier");
     // Of another model in this process.
-    for (int i = 2; file_exists(join_path(directory_, "checkpoints")); ++i)
-      directory_ = join_path(run, str("minifier_", i));
+    for (int i = 2; file_exists(join_path(directory, "checkpoints")); ++i)
+      directory = join_path(run, str("minifier_", i));
+    directory_ = std::make_unique<const std::string>(std::move(directory));
   }
-  const std::string checkpoints = join_path(directory_, "checkpoints");
-  if (first) make_private_directory(parent_path(directory_));
+  const std::string checkpoints = join_path(*directory_, "checkpoints");
+  if (first) make_private_directory(parent_path(*directory_));
   make_directories(checkpoints, 0700);
   if (!inputs.empty()) write_file_atomic(join_path(checkpoints, "inputs.pt"), inputs, FileAccess::owner);
   if (!first) return;  // only the inputs change from call to call
@@ -195,8 +196,8 @@ void MinifierDump::write_files(const std::string& inputs) {
         KILN_LOG_WARNING,
         str("nothing to minify: the inputs of this call do not fit the model. Writing them to ", checkpoints));
   if (level_ == 1) return log_.write(KILN_LOG_WARNING, str("Writing the inputs of the failing call to ", checkpoints));
-  const std::string launcher = join_path(directory_, "minifier_launcher.py");
-  const std::string script = join_path(directory_, "minifier_launcher.sh");
+  const std::string launcher = join_path(*directory_, "minifier_launcher.py");
+  const std::string script = join_path(*directory_, "minifier_launcher.sh");
   write_file_atomic(launcher, python(package, !inputs.empty()), FileAccess::owner);
   write_file_atomic(script, shell(package, !inputs.empty()), FileAccess::owner);
   chmod(script.c_str(), 0700);
@@ -204,7 +205,7 @@ void MinifierDump::write_files(const std::string& inputs) {
 }
 
 std::string MinifierDump::python(const std::string& package, bool has_inputs) const {
-  const std::string checkpoints = join_path(directory_, "checkpoints");
+  const std::string checkpoints = join_path(*directory_, "checkpoints");
   std::string out = heading(package) + python_body;
   out += str("more_arguments = [", after_.empty() ? "" : str("'--after', ", python_quote(after_)), "]\n");
   out += str("package = ", python_quote(package),
@@ -221,7 +222,7 @@ std::string MinifierDump::python(const std::string& package, bool has_inputs) co
 }
 
 std::string MinifierDump::shell(const std::string& package, bool has_inputs) const {
-  const std::string checkpoints = join_path(directory_, "checkpoints");
+  const std::string checkpoints = join_path(*directory_, "checkpoints");
   std::string out = "#!/bin/sh\n" + heading(package);
   out += str("exec \"${KILN:-kiln}\" minify ", shell_quote(package), " --command \"${1:-minify}\"");
   if (has_inputs) out += str(" --inputs ", shell_quote(join_path(checkpoints, "inputs.pt")));

@@ -7,9 +7,9 @@
 // Thread-safe. Nothing here throws: a dump that cannot be written is said and forgotten.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/fork_mutex.h"
 #include "base/settings.h"
 #include "kiln/kiln.h"
 #include "runtime/log.h"
@@ -41,10 +41,10 @@ class MinifierDump {
   Log log_;
   int64_t level_ = 2;
   std::string after_;
-  std::mutex mutex_;
-  std::string directory_;  // once something was written
-  bool failed_ = false;    // the first failure stays
-  bool refused_ = false;   // what is written is about inputs that do not fit
+  LongMutex mutex_;
+  std::unique_ptr<const std::string> directory_;  // once something was written; set by one store (LongMutex)
+  bool failed_ = false;                           // the first failure stays
+  bool refused_ = false;                          // what is written is about inputs that do not fit
 };
 
 }  // namespace kiln::runtime

@@ -123,10 +123,13 @@ void Model::make_origins() {
   }
 }
 
+namespace {
+const std::vector<kiln_origin> no_origins;
+}  // namespace
+
 const std::vector<kiln_origin>& Model::origins(int32_t step_number) const {
-  static const std::vector<kiln_origin> unknown;
   auto found = origins_by_step_.find(step_number);
-  return found == origins_by_step_.end() ? unknown : found->second;
+  return found == origins_by_step_.end() ? no_origins : found->second;
 }
 
 std::string Model::origin_text(int32_t step_number) const {

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "kiln/kiln.h"
 #include "runtime/bound_plan.h"
 #include "runtime/device.h"
@@ -175,14 +175,15 @@ class Instance {
  private:
   class Hook;
   class Both;
-  void choose_observer();
+  void observe_with(std::unique_ptr<StepObserver> Instance::*which, std::unique_ptr<StepObserver>& observer);
   void settle();
   std::shared_ptr<Model> model_;
-  std::mutex mutex_;               // held by runs of stateful models, and while reading or writing their buffers
+  LongMutex mutex_;                // held by runs of stateful models, and while reading or writing their buffers
   std::vector<ConstantData> own_;  // by constant; only mutable ones are set
   // Of stateful models: whether a call has returned while its work was under way, and on which stream.
   bool under_way_ = false;
   void* last_stream_ = nullptr;
+  BriefMutex observers_;
   std::unique_ptr<StepObserver> hook_, profiler_, both_;
   StepObserver* observer_ = nullptr;  // of those three, what a run has to ask; nullptr: none
   std::atomic<uint64_t> seed_{0};

@@ -3,12 +3,12 @@
 #pragma once
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "runtime/observer.h"
 #include "runtime/tools.h"
 
@@ -58,7 +58,7 @@ class Profiler : public StepObserver {
   static constexpr size_t most_launches = 100'000;
   std::shared_ptr<Tools> tools_;
   const Clock::time_point start_ = Clock::now();
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::map<std::thread::id, ThreadState> threads_;
   std::map<int32_t, KernelTimes> kernels_;
   std::map<int32_t, Counted> counted_;  // work depends on sizes only

@@ -256,7 +256,7 @@ void Run::start_late() {
   late_layout_ = bound_->layout;
   layout_ = &late_layout_;
   for (size_t s = 0; s < defined_.size(); ++s) defined_[s] = !program_.symbol_late[s];
-  static const PreparedStep caller;  // a number that the caller gives is defined by no step
+  const PreparedStep caller;  // a number that the caller gives is defined by no step
   for (int32_t slot : program_.late_inputs) define(slot, symbols_[static_cast<size_t>(slot)], caller);
 }
 

@@ -253,8 +253,7 @@ void Run::finish_outputs() {
                     layout_->strides(program_, b), layout_->sizes(program_, b), dtype_bytes(program_.buffer(b).dtype));
       }
     } else if (plan.outputs[i].expr != format::none) {
-      static const PreparedStep caller;
-      expr_value(plan.outputs[i].expr, caller);
+      expr_value(plan.outputs[i].expr, PreparedStep());
     }
   }
   for (size_t i = 0; !host_ && i < outputs_.size(); ++i)

@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "base/error.h"
+#include "base/fork_mutex.h"
 #include "base/trace_file.h"
 #include "runtime/step_text.h"
 #include "runtime/tensor_statistics.h"
@@ -32,7 +32,7 @@ class RunTrace : public StepObserver {
 
   kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
     const Clock::time_point now = Clock::now();
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard lock(mutex_);
     Clock::time_point& start = started_[std::this_thread::get_id()];
     if (when == KILN_BEFORE_STEP) {
       start = Clock::now();  // after waiting for the lock
@@ -111,7 +111,7 @@ class RunTrace : public StepObserver {
   TraceFile file_;
   bool numerics_;
   std::string model_, build_;
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::map<std::thread::id, Clock::time_point> started_;
   std::map<int32_t, Time> times_;  // by the step's number
   uint64_t runs_ = 0;

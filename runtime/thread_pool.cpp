@@ -49,15 +49,15 @@ bool watch(const Done& done) {
 
 }  // namespace
 
-ThreadPool& ThreadPool::process() {
-  // Never destroyed: workers may still sleep in it when the process ends.
-  static ThreadPool* pool = [] {
-    auto* made = new ThreadPool;
-    made->register_fork_handlers();
-    return made;
-  }();
-  return *pool;
-}
+ThreadPool& ThreadPool::process() { return *process_pool; }
+
+// Made when this code is loaded, so that no fork finds it half made. Never destroyed: workers may still sleep in it
+// when the process ends.
+ThreadPool* const ThreadPool::process_pool = [] {
+  auto* made = new ThreadPool;
+  register_fork_handlers();
+  return made;
+}();
 
 void ThreadPool::register_fork_handlers() {
   pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); },

@@ -76,12 +76,13 @@ class ThreadPool {
   void finish(Job& job);
   void close(Job& job, uint32_t bit);
   void start_workers(int count);
-  void register_fork_handlers();
+  static void register_fork_handlers();
   void forget_threads();
   int asked_of(int threads);
   void waited_long(int threads, Clock::time_point begun, Clock::duration waited);
   static void work(Job& job, int slot, int number);
 
+  static ThreadPool* const process_pool;
   static constexpr size_t job_count = 16;  // callers beyond that run alone
   std::array<Job, job_count> jobs_;
   alignas(64) std::atomic<uint32_t> open_{0};  // a bit per job with tickets: all that an idle worker looks at

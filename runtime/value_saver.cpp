@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/fork_mutex.h"
 #include "runtime/saved_tensor.h"
 #include "runtime/step_text.h"
 
@@ -70,10 +70,14 @@ class ValueSaver : public StepObserver {
   }
 
   std::string folder_of(const kiln_step& step) {
-    std::lock_guard lock(mutex_);
-    if (!said_) make_directory();
-    if (!said_) log_.write(KILN_LOG_INFO, str("saving values of kernels' arguments to ", directory_));
-    said_ = true;
+    {
+      std::unique_lock lock(mutex_);
+      const bool first = !made_;
+      if (first) make_directory();
+      made_ = true;
+      lock.unlock();  // the log may be the user's
+      if (first) log_.write(KILN_LOG_INFO, str("saving values of kernels' arguments to ", directory_));
+    }
     if (step.run <= 1) return directory_;
     const std::string folder = join_path(directory_, str("run_", step.run));
     make_private_directory(folder);
@@ -95,8 +99,8 @@ class ValueSaver : public StepObserver {
   KernelFilter filter_;
   std::string directory_;
   Log log_;
-  std::mutex mutex_;
-  bool private_ = false, said_ = false;
+  BriefMutex mutex_;
+  bool private_ = false, made_ = false;
   std::atomic<bool> stopped_ = false;
 };
 

@@ -151,13 +151,11 @@ void WeightStore::update(const std::vector<std::pair<int32_t, ConstantData>>& ch
   next->watched.clear();
   for (int32_t c : prepared_)
     if (next->constants[static_cast<size_t>(c)].borrowed) next->watched.push_back(c);
+  std::shared_ptr<const Weights> other =
+      std::move(next);  // then the one before, which may be the last to need its memory
   std::lock_guard lock(mutex_);
-  if (inactive) {
-    inactive_ = std::move(next);
-  } else {
-    active_ = std::move(next);
-    version_.fetch_add(1);
-  }
+  (inactive ? inactive_ : active_).swap(other);
+  if (!inactive) version_.fetch_add(1);
 }
 
 void WeightStore::swap() {

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "runtime/bound_plan.h"
 #include "runtime/memory.h"
 
@@ -66,8 +66,8 @@ class WeightStore {
   std::set<int32_t> prepared_;  // constants that the init section reads
   Derive derive_;
   Plain plain_;
-  std::mutex update_mutex_;   // one update at a time
-  mutable std::mutex mutex_;  // guards the two pointers
+  LongMutex update_mutex_;    // one update at a time
+  mutable BriefMutex mutex_;  // guards the two pointers and the version
   std::shared_ptr<const Weights> active_, inactive_;
   std::atomic<uint64_t> version_{1};
 };

@@ -9,6 +9,7 @@
 #endif
 
 #include "base/error.h"
+#include "base/made_once.h"
 
 namespace kiln {
 namespace {
@@ -19,13 +20,15 @@ struct Level {
 };
 
 const std::vector<Level>& levels() {
-  static const std::vector<Level> table = {
-      {"x86-64", {}},
-      {"x86-64-v2", {"cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"}},
-      {"x86-64-v3", {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}},
-      {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
-  };
-  return table;
+  static std::atomic<const std::vector<Level>*> table;
+  return made_once(table, [] {
+    return std::vector<Level>{
+        {"x86-64", {}},
+        {"x86-64-v2", {"cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"}},
+        {"x86-64-v3", {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}},
+        {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
+    };
+  });
 }
 
 std::vector<std::string> extension_features(std::string_view name) {

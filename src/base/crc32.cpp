@@ -86,7 +86,7 @@ __attribute__((target("pclmul"))) uint32_t by_products(ByteSpan& bytes, uint32_t
 }
 
 bool has_products() {
-  static const bool has = __builtin_cpu_supports("pclmul") != 0;
+  const bool has = __builtin_cpu_supports("pclmul") != 0;
   return has;
 }
 

@@ -2,6 +2,7 @@
 // Inductor runs unchanged. Names as of PyTorch 2.15, sorted.
 #include <cstring>
 
+#include "base/made_once.h"
 #include "base/settings.h"
 
 namespace kiln {
@@ -212,12 +213,12 @@ constexpr char keys[] =
 }  // namespace
 
 std::span<const char* const> ignored_inductor_keys() {
-  static const std::vector<const char*> list = [] {
+  static std::atomic<const std::vector<const char*>*> list;
+  return made_once(list, [] {
     std::vector<const char*> out;
     for (const char* key = keys; *key; key += std::strlen(key) + 1) out.push_back(key);
     return out;
-  }();
-  return list;
+  });
 }
 
 }  // namespace kiln

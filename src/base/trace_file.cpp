@@ -11,12 +11,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/made_once.h"
 #include "base/version.h"
 
 namespace kiln {
 
 const std::string& process_stamp() {
-  static const std::string stamp = [] {
+  static std::atomic<const std::string*> stamp;
+  return made_once(stamp, [] {
     timeval now{};
     gettimeofday(&now, nullptr);
     tm local{};
@@ -26,8 +28,7 @@ const std::string& process_stamp() {
              local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, static_cast<long>(now.tv_usec),
              static_cast<long>(getpid()));
     return std::string(text);
-  }();
-  return stamp;
+  });
 }
 
 TraceFile::TraceFile(const std::string& directory) {

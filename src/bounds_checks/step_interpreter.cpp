@@ -1,12 +1,17 @@
 #include "bounds_checks/step_interpreter.h"
 
+#include "base/made_once.h"
+
 namespace kiln {
 
 StepInterpreter::StepInterpreter(std::string_view loops_text) : program_(loops::parse_loops(loops_text)) {
   loops::verify(program_);
   for (const loops::Block* block : {&program_.init, &program_.block})
     loops::for_each_item(*block, [&](const loops::Item& item) {
-      if (const auto* found = std::get_if<loops::Kernel>(&item.what)) kernels_[found->name] = found;
+      if (const auto* found = std::get_if<loops::Kernel>(&item.what)) {
+        kernels_[found->name] = found;
+        codes_[found];
+      }
     });
 }
 
@@ -16,10 +21,7 @@ const loops::Kernel* StepInterpreter::kernel(std::string_view name) const {
 }
 
 const loops::KernelCode& StepInterpreter::code_of(const loops::Kernel& kernel) {
-  std::lock_guard lock(mutex_);
-  auto& code = codes_[&kernel];
-  if (!code) code = std::make_unique<loops::KernelCode>(kernel, program_);
-  return *code;
+  return made_once(codes_.at(&kernel).code, [&] { return loops::KernelCode(kernel, program_); });
 }
 
 bool StepInterpreter::run(const kiln_step& step) {

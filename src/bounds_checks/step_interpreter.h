@@ -5,9 +5,9 @@
 // name, values of symbols, the seed. Every load and store is checked against the buffer's sizes (K0330). Steps may be
 // run from several threads at once.
 #pragma once
+#include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "kiln/kiln.h"
@@ -29,8 +29,15 @@ class StepInterpreter {
 
   loops::LoopProgram program_;
   std::map<std::string, const loops::Kernel*, std::less<>> kernels_;
-  std::mutex mutex_;
-  std::map<const loops::Kernel*, std::unique_ptr<loops::KernelCode>> codes_;
+  // Made when it is first run, without a lock, which a child process would find locked that was forked meanwhile: where
+  // several make it at once, one is kept.
+  struct Code {
+    std::atomic<const loops::KernelCode*> code{nullptr};
+    Code() = default;
+    Code(const Code&) = delete;
+    ~Code() { delete code.load(); }
+  };
+  std::map<const loops::Kernel*, Code> codes_;  // of all kernels from the beginning
 };
 
 }  // namespace kiln

@@ -49,6 +49,7 @@ class Tools {
     trace_error(Error(ErrorKind::user, code, starts_with(text, prefix) ? text + prefix.size() : text), settings_);
   }
 
+  // The runtime holds a lock of its own that keeps forks away.
   bool work(const kiln_step& step, double* operations, double* bytes) {
     const std::lock_guard lock(mutex_);
     StepInterpreter& steps = debug().steps();
