@@ -13,6 +13,7 @@
 #include "json_output.h"
 #include "minify/cut.h"
 #include "minify/package_program.h"
+#include "minify/trials.h"
 #include "pt2/input_files.h"
 #include "pt2/reader.h"
 
@@ -82,7 +83,7 @@ void note_left_out(const ParsedOptions& options) {
       tell_note(str("setting ", key, " does nothing here: the trials write no bundles, traces, logs or debug files"));
 }
 
-int minify_model(const ParsedOptions& options) {
+int minify_model(const ParsedOptions& options) try {
   Settings settings = settings_of(options, Phase::both, true);
   note_left_out(options);
   const std::string& path = options.positional[0];
@@ -125,7 +126,10 @@ int minify_model(const ParsedOptions& options) {
   root.set("trials", result.trials), root.set("seconds", result.seconds), root.set("repro", result.repro);
   root.set("kernel_file", result.kernel_file.empty() ? Json() : Json(result.kernel_file));
   json.write(root);
-  return result.interrupted ? 130 : 0;
+  return result.interrupted ? 128 + result.signal : 0;
+} catch (const minify::Interrupted& interrupted) {
+  fputs("interrupted before the failure was pinned down: there is no repro\n", stderr);
+  return 128 + interrupted.signal;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 #include "base/text.h"
 #include "runtime/companion.h"
 
@@ -11,7 +12,10 @@ namespace kiln::runtime {
 const kiln_debug_library& open_debug_library() {
   std::vector<std::string> places;
   const auto entry = reinterpret_cast<kiln_debug_library_fn>(open_companion("kiln_debug", "kiln_debug_entry", places));
-  if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
+  if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) {
+    if (leftovers_go_on_signals()) entry()->remove_leftovers_on_signals();  // it has a list of its own
+    return *entry();
+  }
   fail_user("K0639",
             str("check_bounds needs libkiln_debug.so of this version of Kiln, which was not found: looked for ",
                 join(places, ", ")));

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define KILN_DEBUG_LIBRARY_VERSION 5 /* 5: the caller names the compiler */
+#define KILN_DEBUG_LIBRARY_VERSION 6 /* 6: signals */
 
 /* What a kernel with checked accesses is given: its context is the first member of a kiln_checked_context. Generated
  * code repeats these lines (src/codegen/cpu/checked_access.cpp). */
@@ -63,6 +63,9 @@ typedef struct kiln_debug_library {
   /* Of the calling thread's last failure. */
   const char* (*error)(void);
   const char* (*error_code)(void);
+  /* Signals that end this process (SIGINT, SIGTERM, SIGHUP) remove the library's temporary files and end its compilers,
+   * and go on to the handlers that were there. For a program whose own handlers do as much and then end it: `kiln`. */
+  void (*remove_leftovers_on_signals)(void);
 } kiln_debug_library;
 
 typedef const kiln_debug_library* (*kiln_debug_library_fn)(void); /* exported as kiln_debug_entry */

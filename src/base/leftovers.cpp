@@ -67,6 +67,13 @@ void remove_entry(int folder, const char* name, int depth) {
   unlinkat(folder, name, AT_REMOVEDIR);
 }
 
+struct Ending {
+  int signal;
+  struct sigaction before {};
+};
+Ending endings[] = {{SIGINT}, {SIGTERM}, {SIGHUP}};
+std::atomic<bool> handled{false};
+
 void remove_and_end(int signal) {
   const pid_t self = getpid();
   for (Slot<pid_t>& process : processes)
@@ -74,7 +81,9 @@ void remove_and_end(int signal) {
   // A path whose name has been given meanwhile is not there any more: nothing is removed that was finished.
   for (Slot<Path>& path : paths)
     if (path.owner.load() == self) remove_entry(AT_FDCWD, path.content.text, 0);
-  // The handler was set with SA_RESETHAND: the signal now does what it does by default, once this returns.
+  // The signal now does what it did before, once this returns.
+  for (const Ending& ending : endings)
+    if (ending.signal == signal) sigaction(signal, &ending.before, nullptr);
   raise(signal);
 }
 
@@ -102,16 +111,17 @@ LeftoverProcess::~LeftoverProcess() {
 }
 
 void remove_leftovers_on_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
-    if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
+  if (handled.exchange(true)) return;
+  for (Ending& ending : endings) {
+    if (sigaction(ending.signal, nullptr, &ending.before) != 0 || ending.before.sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = remove_and_end;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
-    for (const int other : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, other);
-    sigaction(signal, &action, nullptr);
+    for (const Ending& other : endings) sigaddset(&action.sa_mask, other.signal);
+    sigaction(ending.signal, &action, nullptr);
   }
 }
+
+bool leftovers_go_on_signals() { return handled.load(); }
 
 }  // namespace kiln

@@ -31,9 +31,10 @@ class LeftoverProcess {
   int slot_ = -1;
 };
 
-// From now on SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove what is on the list before they end the
-// process, with what they would have ended it with.
+// From now on SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove what is on the list before they do what they
+// did before: end the process, or call the handler of another library that has such a list. Once is enough.
 void remove_leftovers_on_signals();
+bool leftovers_go_on_signals();  // it was called
 
 // Removes what AtomicFile (base/file.h) began to write for this path and a process ended without finishing (kill -9).
 // What is still being written is locked, and stays.

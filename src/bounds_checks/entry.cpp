@@ -1,6 +1,7 @@
 // libkiln_debug.so: the checked run as the runtime opens it (kiln/debug_library.h).
 #include <cstdlib>
 
+#include "base/leftovers.h"
 #include "bounds_checks/checked_build.h"
 #include "bounds_checks/step_interpreter.h"
 #include "kiln/debug_library.h"
@@ -89,6 +90,7 @@ extern "C" __attribute__((visibility("default"))) const kiln_debug_library* kiln
       [](void* built) { delete static_cast<std::string*>(built); },
       [] { return last_error().text.c_str(); },
       [] { return last_error().code.c_str(); },
+      kiln::remove_leftovers_on_signals,
   };
   return &library;
 }

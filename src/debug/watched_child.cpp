@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 
 namespace kiln {
 namespace {
@@ -68,8 +70,10 @@ void write_all(int to, const std::string& text) {
   }
 }
 
-[[noreturn]] void be_child(Pipe& report, Pipe& errors, ChildProgress& progress,
+[[noreturn]] void be_child(Pipe& report, Pipe& errors, ChildProgress& progress, pid_t parent,
                            const std::function<std::string(ChildProgress&)>& work) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // nothing outlives what is interrupted, nor leaves its temporary files
+  if (getppid() != parent) _exit(1);
   report.close_end(0), errors.close_end(0);
   dup2(errors.end(1), STDERR_FILENO);
   int status = 1;
@@ -123,9 +127,10 @@ ChildEnd run_watched(double hang_seconds, const std::function<void(const ChildPr
   SharedProgress shared;
   Pipe report, errors;
   fflush(nullptr);  // else both processes write what is buffered
-  const pid_t child = fork();
+  const pid_t parent = getpid(), child = fork();
   if (child < 0) fail_user("K0545", str("a child process: ", std::strerror(errno)));
-  if (child == 0) be_child(report, errors, shared.get(), work);
+  if (child == 0) be_child(report, errors, shared.get(), parent, work);
+  const LeftoverProcess left(child);
   report.close_end(1), errors.close_end(1);
   ChildEnd end;
   bool reporting = true, complaining = true;

@@ -50,6 +50,7 @@ void Baseline::find() {
 }
 
 void Baseline::record() {
+  const Trials::SignalsAsBefore signals(trials_);  // a single operator may take minutes
   const auto begin = std::chrono::steady_clock::now();
   start_.recorded =
       RecordedValues(start_.program, options_.custom_op_libs, ReduceOptions{}.recorded_bytes, options_.timeout_seconds);

@@ -79,9 +79,9 @@ class Minifier {
       begin(checkpoints);
       choose_mode();
       reduce(checkpoints);
-    } catch (const Interrupted&) {
+    } catch (const Interrupted& interrupted) {
       if (best_ == nullptr) throw;
-      interrupted_ = true;
+      interrupted_by_ = interrupted.signal;
     }
     return finish(checkpoints);
   }
@@ -227,15 +227,14 @@ class Minifier {
       notes.push_back(str("fails only sometimes (", start_.part ? "what bisecting blames in " : "the whole program in ",
                           start_.sometimes, "): give it ", start_.tries, " runs"));
     notes.push_back(minimal_note());
-    const std::string proved = interrupted_ ? "" : kernel_note();
+    const std::string proved = interrupted_by_ != 0 ? "" : kernel_note();
     if (!proved.empty()) notes.push_back(proved);
     result.repro = checkpoints.finish(*best_, notes);
     result.nodes = count_nodes(*best_);
     result.calls = count_calls(best_->graph);
     result.trials = trials_.started();
     result.failure = failure_;
-    result.interrupted = interrupted_;
-    result.minimal = proved_ && !interrupted_;
+    result.minimal = proved_ && interrupted_by_ == 0;
     result.seconds = elapsed();
     if (!proved.empty()) say(proved);
     say(minimal_note());
@@ -244,13 +243,15 @@ class Minifier {
             ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s"));
     say(result.minimal ? str("Wrote minimal repro out to ", file_name(result.repro))
                        : str("Wrote repro out to ", file_name(result.repro), ", not shown to be minimal"));
+    result.interrupted = interrupted_by_ != 0;
+    result.signal = interrupted_by_;
     result.program = std::move(*best_);
     return result;
   }
 
   std::string minimal_note() const {
     const int calls = count_calls(best_->graph);
-    if (interrupted_) return "The search was interrupted: it may not be minimal";
+    if (interrupted_by_ != 0) return "The search was interrupted: it may not be minimal";
     if (!proved_)
       return str("It may not be minimal: ", undecided_, " of the smaller programs did not end within the limits");
     const std::string some =
@@ -264,7 +265,7 @@ class Minifier {
   // --after inductor: the kernels as a C++ file. The work is done in a child, as all that the failure may reach.
   std::string write_kernel_file(const std::string& name) {
     const std::string path = join_path(options_.copy_to, name);
-    const TrialResult made = trials_.run([&](const auto& entering) {
+    const auto make = [&](const auto& entering) {
       entering("compile");
       Failure out;
       try {
@@ -276,7 +277,15 @@ class Minifier {
         out.message = error.message();
       }
       return out;
-    });
+    };
+    TrialResult made;
+    try {
+      made = trials_.run(make);
+    } catch (const Interrupted& interrupted) {
+      interrupted_by_ = interrupted.signal;
+      say(str("No ", name, ": interrupted"));
+      return "";
+    }
     if (made.failure.failed()) {
       say(str("No ", name, ": ", made.failure.message));
       return "";
@@ -300,7 +309,8 @@ class Minifier {
       const TrialResult part = bodies(*best_, settings_), whole = bodies(original_, settings_);
       if (part.failure.failed() || whole.failure.failed()) return "";
       return same_kernels_note(part.failure.message, whole.failure.message);
-    } catch (const Interrupted&) {
+    } catch (const Interrupted& interrupted) {
+      interrupted_by_ = interrupted.signal;
       return "";
     }
   }
@@ -317,7 +327,8 @@ class Minifier {
   std::string step_;
   int tried_ = 0;
   int not_removable_ = 0, undecided_ = 0;
-  bool interrupted_ = false, proved_ = false;
+  int interrupted_by_ = 0;  // a signal
+  bool proved_ = false;
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ struct MinifyResult {
   int trials = 0;  // child processes
   double seconds = 0;
   bool interrupted = false;
+  int signal = 0;           // interrupted: by which
   bool minimal = false;     // shown: leaving out any one operator loses the failure
   std::string repro;        // path of repro.py
   std::string kernel_file;  // --after inductor: the C++ file
@@ -47,10 +48,10 @@ struct MinifyResult {
 // Settings of bundles, traces, logs and debug directories, which the trials of a search do without.
 std::vector<std::string> settings_left_out();
 
-// Throws K0680, "AOTIMinifierError: …".
+// Throws K0680, "AOTIMinifierError: …", and Interrupted (minify/trials.h) where the failure was not pinned down before.
 MinifyResult minify(const Program& program, const MinifyOptions& options);
 
-// One run in a child process with limits: what `command='run'` does.
+// One run in a child process with limits: what `command='run'` does. Throws Interrupted.
 Failure run_once(const Program& program, const MinifyOptions& options);
 
 }  // namespace kiln::minify

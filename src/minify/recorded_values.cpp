@@ -63,9 +63,10 @@ Tensor own_dense(const Tensor& tensor) {
 }
 
 RecordedValues::RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs,
-                               int64_t memory_bytes, double seconds) {
+                               int64_t memory_bytes, double seconds, const std::function<void()>& between) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   const auto check_time = [&] {
+    if (between) between();
     if (std::chrono::steady_clock::now() > until) fail_user("K0681", "the reference takes too long");
   };
   for (const auto& [name, info] : program.symbols)

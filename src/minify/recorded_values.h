@@ -1,6 +1,8 @@
 // The values that a program has on its sample inputs, from the reference interpreter: a value that a cut turns into an
 // input gets them. What the reference could not compute is filled with seeded random numbers.
 #pragma once
+#include <functional>
+
 #include "graph/graph.h"
 
 namespace kiln {
@@ -14,8 +16,9 @@ class RecordedValues {
   RecordedValues() = default;
   // Interprets the program; what fails there ends the recording, not the minifier, and so does the end of the time: an
   // edit can make a loop without end.
+  // `between` is called between operators; what it throws goes through.
   RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs, int64_t memory_bytes,
-                 double seconds = 60);
+                 double seconds = 60, const std::function<void()>& between = {});
 
   // Values of inner graphs are found by the graph's name. Where a graph ran several times: of the first.
   const Datum* find(const std::string& graph, const std::string& value) const;

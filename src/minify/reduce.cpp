@@ -52,7 +52,8 @@ void Reducer::say(const std::string& step) const {
 }
 
 void Reducer::record() {
-  recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes, options_.recording_seconds);
+  recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes, options_.recording_seconds,
+                             [this] { trials_.look_for_signals(); });
 }
 
 void Reducer::accept(Program program) {

@@ -210,13 +210,24 @@ void Trials::wait(std::vector<Child>& running) {
   for (const Child& child : running) descriptors.push_back({child.pipe, POLLIN, 0});
   descriptors.push_back({signal_descriptor_, POLLIN, 0});
   poll(descriptors.data(), descriptors.size(), 50);
-  signalfd_siginfo info;
-  if (read(signal_descriptor_, &info, sizeof info) > 0) {
+  try {
+    look_for_signals();
+  } catch (const Interrupted&) {
     abandon(running);
-    throw Interrupted();
+    throw;
   }
   if (idle) idle();
 }
+
+void Trials::look_for_signals() {
+  signalfd_siginfo info;
+  if (read(signal_descriptor_, &info, sizeof info) > 0) throw Interrupted(static_cast<int>(info.ssi_signo));
+}
+
+Trials::SignalsAsBefore::SignalsAsBefore(const Trials& trials) {
+  sigprocmask(SIG_SETMASK, &trials.previous_signals_, &blocked_);
+}
+Trials::SignalsAsBefore::~SignalsAsBefore() { sigprocmask(SIG_SETMASK, &blocked_, nullptr); }
 
 TrialResult Trials::run(const Task& task) {
   TrialResult out;

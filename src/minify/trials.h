@@ -3,7 +3,8 @@
 // what it started and what it wrote to temporary files is gone when its trial is over.
 //
 // SIGINT and SIGTERM end the trials that run and are reported as Interrupted; they are blocked for the rest of the
-// process while a Trials object lives. The process must have no other threads.
+// process while a Trials object lives, but where it says otherwise (SignalsAsBefore). The process must have no other
+// threads.
 #pragma once
 #include <signal.h>
 
@@ -21,6 +22,8 @@ namespace kiln::minify {
 
 class Interrupted : public std::exception {
  public:
+  explicit Interrupted(int by) : signal(by) {}
+  int signal;
   const char* what() const noexcept override { return "interrupted"; }
 };
 
@@ -61,6 +64,18 @@ class Trials {
                                        const std::function<bool(size_t, const TrialResult&)>& ended);
   // Called while waiting, several times a second.
   std::function<void()> idle;
+  // For work in this process, while no trial runs: throws Interrupted when a signal has come.
+  void look_for_signals();
+  // While it lives signals do what they did before there were trials. Where nothing is known yet that would be lost.
+  class SignalsAsBefore {
+   public:
+    explicit SignalsAsBefore(const Trials& trials);
+    ~SignalsAsBefore();
+    SignalsAsBefore(const SignalsAsBefore&) = delete;
+
+   private:
+    sigset_t blocked_{};
+  };
   // Scratch space of all trials, removed in the end.
   const std::string& directory() const { return directory_.path(); }
 

@@ -129,5 +129,28 @@ TEST(Trials, AnInterruptEndsThem) {
   EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
 }
 
+TEST(Trials, WorkInThisProcessLooksForSignals) {
+  Trials trials(1);
+  kill(getpid(), SIGTERM);
+  try {
+    trials.look_for_signals();
+    FAIL() << "the signal was not seen";
+  } catch (const Interrupted& interrupted) {
+    EXPECT_EQ(interrupted.signal, SIGTERM);
+  }
+  trials.look_for_signals();  // it has been taken
+}
+
+TEST(Trials, SignalsDoWhatTheyDidWhereNothingWouldBeLost) {
+  EXPECT_EXIT(
+      {
+        const Trials trials(1);
+        const Trials::SignalsAsBefore signals(trials);
+        kill(getpid(), SIGINT);
+        _exit(0);
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
 }  // namespace
 }  // namespace kiln::minify
