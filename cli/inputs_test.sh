@@ -104,4 +104,16 @@ expect old-file 1 err 'K0151.*old format of torch.save' -- run "$work/nested.kil
 echo "no tensors" >"$work/text.pt"
 expect no-file-of-torch 1 err 'K0151.*not written by torch.save' -- run "$work/nested.kiln.pt2" --inputs "$work/text.pt"
 
+# Keys of the result, and names of inputs, that come to the same: all are told apart, in every format.
+expect colliding 0 out 'kernel' -- compile "$files/colliding.pt2" -o "$work/colliding.kiln.pt2"
+for end in npz safetensors pt; do
+  expect "colliding-$end" 0 out 'feat.0_1: .*103\., 203\.' -- run "$work/colliding.kiln.pt2" -o "$work/colliding.$end"
+  expect "colliding-equal-$end" 0 out '5 outputs, equal' -- compare "$work/colliding.kiln.pt2" "$work/colliding.$end"
+done
+expect colliding-keys 0 out '  4  1_1 ' -- inspect "$work/colliding.kiln.pt2"
+expect colliding-keys-of-model 0 out '  4  1_1 ' -- inspect "$files/colliding.pt2"
+for file in colliding.npz colliding_flat.npz; do
+  expect "inputs-$file" 0 out '5 outputs, equal' -- compare "$work/colliding.kiln.pt2" "$work/colliding.npz" --inputs "$files/$file"
+done
+
 finish

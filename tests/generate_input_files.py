@@ -42,6 +42,13 @@ class Outputs(torch.nn.Module):
                 "nothing": None}
 
 
+class Colliding(torch.nn.Module):
+    """Keys and places of the result, and of the arguments, that come to the same names."""
+
+    def forward(self, d, d_a):
+        return {"feat": [d["a"] + 1, d["a"] + 2], "feat.0": d_a + 3, 1: d_a + 4, "1": d_a + 5}
+
+
 class Masked(torch.nn.Module):
     """Of the last row of the second batch the mask forbids everything: safe softmax gives zeros for it."""
 
@@ -136,6 +143,10 @@ def main():
     torch.save({**flat, "scale": 2.5}, folder / "bad_constant.pt")
 
     save_model(torch.export.export(Outputs(), (x,)), folder / "outputs.pt2", False)
+    d, d_a = {"a": torch.tensor([10.0, 20.0])}, torch.tensor([100.0, 200.0])
+    save_model(torch.export.export(Colliding(), (d, d_a)), folder / "colliding.pt2", False)
+    numpy.savez(folder / "colliding.npz", **{"d.a": d["a"].numpy(), "d_a": d_a.numpy()})
+    numpy.savez(folder / "colliding_flat.npz", **{"d_a": d["a"].numpy(), "d_a_1": d_a.numpy()})
     q, mask = torch.randn(2, 2, 40, 16), torch.rand(2, 1, 40, 40) > 0.3
     mask[1, :, -1] = False
     save_model(torch.export.export(Masked(), (q, mask)), folder / "masked.pt2", False)

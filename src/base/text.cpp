@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <set>
 
 namespace kiln {
 
@@ -244,6 +246,24 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     best = candidate;
   }
   return best;
+}
+
+std::vector<std::string> unique_names(std::vector<std::string> names, const std::vector<bool>& settled) {
+  const std::set<std::string> given(names.begin(), names.end());
+  std::set<std::string> used;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (settled[i]) used.insert(names[i]);
+  std::map<std::string, size_t> suffixes;  // the last that was tried of a name: of many equal ones each takes one step
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (settled[i] || used.insert(names[i]).second) continue;
+    size_t& suffix = suffixes[names[i]];
+    std::string name;
+    do name = str(names[i], "_", ++suffix);
+    while (given.contains(name) || used.contains(name));
+    used.insert(name);
+    names[i] = std::move(name);
+  }
+  return names;
 }
 
 }  // namespace kiln

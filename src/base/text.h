@@ -80,6 +80,9 @@ bool unquote(std::string_view quoted, std::string& out);
 bool glob_match(std::string_view pattern, std::string_view text);
 // 1536 -> "1.5 kB"
 std::string bytes_text(uint64_t bytes);
+// Names that all differ: of several equal ones a settled one keeps its name, or else the first; the others get "_1",
+// "_2", …, the first that nothing else is called. Settled names differ among themselves.
+std::vector<std::string> unique_names(std::vector<std::string> names, const std::vector<bool>& settled);
 // The candidate nearest to the word, for "did you mean"; "" when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 

@@ -52,5 +52,13 @@ TEST(FloatText, SpecialValues) {
   EXPECT_EQ(float_text(-0.1), "-0.1");
 }
 
+TEST(UniqueNames, TheFirstKeepsItsNameUnlessAnotherIsSettled) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(unique_names({"a", "b", "a", "a"}, {false, false, false, false}), (Names{"a", "b", "a_1", "a_2"}));
+  EXPECT_EQ(unique_names({"a", "a", "a_1"}, {false, false, false}), (Names{"a", "a_2", "a_1"}));
+  EXPECT_EQ(unique_names({"0", "x", "0"}, {false, false, true}), (Names{"0_1", "x", "0"}));
+  EXPECT_EQ(unique_names({}, {}), Names{});
+}
+
 }  // namespace
 }  // namespace kiln

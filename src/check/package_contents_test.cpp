@@ -131,6 +131,17 @@ TEST_F(PackageContentsTest, OutputsCarryTheKeysOfTheResult) {
   EXPECT_EQ(output_keys(R"([1, {"type": "modeling.BaseModelOutput", "context": "[\"logits\"]", "children_spec": [
         {"type": null, "context": null, "children_spec": []}]}])"),
             std::vector<std::string>{"logits"});
+  // {"a": [·, ·], "a.0": ·}; {1: ·, "1": ·}; a tuple's bare item goes by its number, whatever keys there are.
+  EXPECT_EQ(output_keys(str(R"([1, {"type": "builtins.dict", "context": "[\"a\", \"a.0\"]", "children_spec": [)",
+                            R"({"type": "builtins.list", "context": "null", "children_spec": [)", leaf, ", ", leaf,
+                            "]}, ", leaf, "]}]")),
+            (std::vector<std::string>{"a.0", "a.1", "a.0_1"}));
+  EXPECT_EQ(output_keys(str(R"([1, {"type": "builtins.dict", "context": "[1, \"1\"]", "children_spec": [)", leaf, ", ",
+                            leaf, "]}]")),
+            (std::vector<std::string>{"1", "1_1"}));
+  EXPECT_EQ(output_keys(str(R"([1, {"type": "builtins.dict", "context": "[\"0\", \"\"]", "children_spec": [)", leaf,
+                            ", ", leaf, "]}]")),
+            (std::vector<std::string>{"0", ""}));
   compile_with(join_path(parent_path(parent_path(parent_path(contents_case_path("mlp")))), "docs/keyed.pt2"));
   EXPECT_EQ(package_output_keys(in("p.pt2")), (std::vector<std::string>{"last_hidden_state", "past.0", "past.1"}));
   EXPECT_NE(inspect_file(in("p.pt2")).find("\n  1  past.0 "), std::string::npos);

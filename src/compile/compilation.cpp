@@ -31,10 +31,20 @@ PipelineOptions pipeline_options(const CompilationOptions& options, const loops:
   return out;
 }
 
-// The names that the program's result has them under: {"last_hidden_state": …}.
-void add_output_keys(const Program& program, format::Plan& plan) {
+// The names that the program's result has them under: {"last_hidden_state": …}. One without is called by its value,
+// which may be returned twice.
+void add_output_names(const Program& program, format::Plan& plan) {
   const std::vector<std::string> keys = output_keys(program.out_spec);
-  for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
+  std::vector<std::string> names;
+  std::vector<bool> keyed;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    format::Output& output = plan.outputs[i];
+    if (keys.size() == plan.outputs.size()) output.key = keys[i];
+    names.push_back(output.shown_name()), keyed.push_back(!output.key.empty());
+  }
+  names = unique_names(std::move(names), keyed);
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (!keyed[i]) plan.outputs[i].name = names[i];
 }
 
 // What the program does not have, a pass has made.
@@ -159,7 +169,7 @@ const BuiltPlan& Compilation::plan(size_t target) {
   if (!result.plan) {
     scheduled(target);
     result.plan = build_plan(scheduled(target), code(target), options_.device, result.passes->value_nodes());
-    add_output_keys(program_, result.plan->plan);
+    add_output_names(program_, result.plan->plan);
     add_origins(program_, result.plan->plan);
     if (options_.observer)
       options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,

@@ -86,20 +86,35 @@ TextTable input_rows(const Program& program) {
   return table;
 }
 
+bool is_user_output(const OutputSpec& spec) { return spec.kind == OutputKind::user || spec.kind == OutputKind::loss; }
+
+// As a package has them: keys of the result, else names of values, and no two alike. "-": neither.
+std::vector<std::string> output_names(const Program& program) {
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  std::vector<std::string> names;
+  std::vector<bool> settled;
+  for (size_t i = 0; i < program.output_specs.size(); ++i) {
+    if (!is_user_output(program.output_specs[i])) continue;
+    const Argument& output = program.graph.outputs[i];
+    const std::string key = names.size() < keys.size() ? keys[names.size()] : "";
+    names.push_back(!key.empty() ? key : output.is_value() ? output.as_value()->name : "-");
+    settled.push_back(!key.empty() || !output.is_value());
+  }
+  return unique_names(std::move(names), settled);
+}
+
 TextTable output_rows(const Program& program, TextTable& mutations) {
   TextTable table;
-  const std::vector<std::string> keys = output_keys(program.out_spec);
+  const std::vector<std::string> names = output_names(program);
   size_t position = 0;
   for (size_t i = 0; i < program.output_specs.size(); ++i) {
     const OutputSpec& spec = program.output_specs[i];
     const Argument& output = program.graph.outputs[i];
     if (spec.kind == OutputKind::buffer_mutation) mutations.row({"buffer", spec.target});
     if (spec.kind == OutputKind::user_input_mutation) mutations.row({"input", spec.target});
-    if (spec.kind != OutputKind::user && spec.kind != OutputKind::loss) continue;
-    const std::string name = position < keys.size() && !keys[position].empty() ? keys[position]
-                             : output.is_value()                               ? output.as_value()->name
-                                                                               : "-";
-    table.row({std::to_string(position++), name, argument_text(output)});
+    if (!is_user_output(spec)) continue;
+    table.row({std::to_string(position), names[position], argument_text(output)});
+    ++position;
   }
   return table;
 }
@@ -209,7 +224,7 @@ Json inspect_program_json(const Program& program, const std::map<std::string, st
     if (spec.kind == InputKind::constant_value)
       inputs.push(named_type_json(value.name, str("always ", argument_text(spec.constant)), nullptr));
   }
-  const std::vector<std::string> keys = output_keys(program.out_spec);
+  const std::vector<std::string> names = output_names(program);
   size_t position = 0;
   for (size_t i = 0; i < program.output_specs.size(); ++i) {
     const OutputSpec& spec = program.output_specs[i];
@@ -219,11 +234,9 @@ Json inspect_program_json(const Program& program, const std::map<std::string, st
       one.set("what", spec.kind == OutputKind::buffer_mutation ? "buffer" : "input"), one.set("name", spec.target);
       mutates.push(std::move(one));
     }
-    if (spec.kind != OutputKind::user && spec.kind != OutputKind::loss) continue;
-    const std::string key = position < keys.size() ? keys[position] : "";
-    ++position;
+    if (!is_user_output(spec)) continue;
     const Value* value = output.is_value() ? output.as_value() : nullptr;
-    outputs.push(named_type_json(!key.empty() ? key : value ? value->name : "-", argument_text(output), value));
+    outputs.push(named_type_json(names[position++], argument_text(output), value));
   }
   for (const auto& [name, info] : program.symbols) {
     Json one = Json::object();

@@ -57,14 +57,23 @@ class Binder {
   }
 
   std::vector<Datum> named(TensorFile file) {
+    std::vector<std::vector<Place>> meant;
+    for (const std::string& name : file.names) {
+      meant.push_back(meanings(name));
+      std::erase_if(meant.back(), [](const Place& place) { return place.tree != nullptr; });
+    }
+    const std::vector<std::optional<Place>> places = told_apart(meant);
     for (size_t i = 0; i < file.names.size(); ++i) {
-      const std::string& name = file.names[i];
-      if (const auto place = find(name); place && place->tree == nullptr)
-        set(place->first, std::move(file.items[i]), name);
+      if (places[i])
+        set(places[i]->first, std::move(file.items[i]), file.names[i]);
       else
-        unknown_.push_back(name);
+        unknown_.push_back(file.names[i]);
     }
     return finish();
+  }
+
+  bool knows_all(const std::vector<std::string>& names) const {
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return !meanings(name).empty(); });
   }
 
   std::vector<Datum> pickled(PtArchive& archive) {
@@ -137,36 +146,74 @@ class Binder {
     }
   }
 
-  // The place of a name: a flat name, an argument, or a place inside one with "/" or "." between. A leaf has no tree.
-  std::optional<Place> find(const std::string& name) const {
-    for (size_t i = 0; i < form_.slots.size(); ++i)
-      if (form_.slots[i].name == name) return Place{nullptr, i};
+  // The places that a name may mean: an argument, a place inside one with "/" or "." between, a flat name. They are
+  // more than one where the export gave d["a"] the flat name d_a, and there is an argument d_a. A leaf has no tree.
+  std::vector<Place> meanings(const std::string& name) const {
+    std::vector<Place> out;
     for (const auto& [argument, place] : arguments_) {
-      if (argument == name) return place.tree->leaf() ? Place{nullptr, place.first} : place;
+      if (argument == name) out.push_back(place.tree->leaf() ? Place{nullptr, place.first} : place);
       if (starts_with(name, argument) && (name[argument.size()] == '/' || name[argument.size()] == '.'))
-        if (const auto inner = find_inside(place, std::string_view(name).substr(argument.size() + 1))) return inner;
+        add_inside(place, std::string_view(name).substr(argument.size() + 1), out);
     }
-    return std::nullopt;
+    for (size_t i = 0; i < form_.slots.size(); ++i)
+      if (form_.slots[i].name == name && !begins_at(out, i)) out.push_back(Place{nullptr, i});
+    return out;
   }
 
-  static std::optional<Place> find_inside(const Place& place, std::string_view rest) {
+  static bool begins_at(const std::vector<Place>& places, size_t slot) {
+    return std::any_of(places.begin(), places.end(),
+                       [&](const Place& p) { return p.tree == nullptr && p.first == slot; });
+  }
+
+  static void add_inside(const Place& place, std::string_view rest, std::vector<Place>& out) {
     size_t first = place.first;
     for (size_t i = 0; i < place.tree->children.size(); ++i) {
       const Pytree& child = place.tree->children[i];
       const std::string key = i < place.tree->keys.size() ? place.tree->keys[i] : std::to_string(i);
-      if (rest == key) return child.leaf() ? Place{nullptr, first} : Place{&child, first};
+      if (rest == key) out.push_back(child.leaf() ? Place{nullptr, first} : Place{&child, first});
       if (starts_with(rest, key) && (rest[key.size()] == '/' || rest[key.size()] == '.'))
-        if (const auto inner = find_inside({&child, first}, rest.substr(key.size() + 1))) return inner;
+        add_inside({&child, first}, rest.substr(key.size() + 1), out);
       first += leaf_count(child);
     }
-    return std::nullopt;
+  }
+
+  // The names of a file each mean something else: one that may mean several places means what the others leave, and of
+  // that the first. Nothing for a name that means none.
+  std::vector<std::optional<Place>> told_apart(const std::vector<std::vector<Place>>& meant) const {
+    std::vector<std::optional<Place>> out(meant.size());
+    std::vector<bool> taken(form_.slots.size(), false);
+    const auto slots = [](const Place& place) { return place.tree == nullptr ? size_t{1} : leaf_count(*place.tree); };
+    const auto free = [&](const Place& place) {
+      for (size_t i = 0; i < slots(place); ++i)
+        if (taken[place.first + i]) return false;
+      return true;
+    };
+    const auto take = [&](size_t name, const Place& place) {
+      out[name] = place;
+      for (size_t i = 0; i < slots(place); ++i) taken[place.first + i] = true;
+    };
+    std::vector<size_t> open;
+    for (size_t i = 0; i < meant.size(); ++i) {
+      if (meant[i].size() == 1) take(i, meant[i][0]);
+      if (meant[i].size() > 1) open.push_back(i);
+    }
+    while (!open.empty()) {
+      const auto only = std::find_if(open.begin(), open.end(), [&](size_t name) {
+        return std::count_if(meant[name].begin(), meant[name].end(), free) <= 1;
+      });
+      const auto next = only == open.end() ? open.begin() : only;
+      const auto found = std::find_if(meant[*next].begin(), meant[*next].end(), free);
+      take(*next, found == meant[*next].end() ? meant[*next].front() : *found);  // given twice: refused where it is set
+      open.erase(next);
+    }
+    return out;
   }
 
   // The only argument is a dictionary, and this is it: none of its keys is a name of the model's.
   bool is_only_argument(const PickleValue& root) const {
     if (arguments_.size() != 1 || !is_dict_type(arguments_[0].second.tree->type) || root.items.empty()) return false;
     for (size_t i = 0; i + 1 < root.items.size(); i += 2)
-      if (find(key_of(*root.items[i]))) return false;
+      if (!meanings(key_of(*root.items[i])).empty()) return false;
     const std::vector<std::string>& keys = arguments_[0].second.tree->keys;
     return std::find(keys.begin(), keys.end(), key_of(*root.items[0])) != keys.end();
   }
@@ -176,13 +223,15 @@ class Binder {
       bind_dict(arguments_[0].second, root, arguments_[0].first, archive);
       return finish();
     }
-    for (size_t i = 0; i + 1 < root.items.size(); i += 2) {
-      const std::string name = key_of(*root.items[i]);
-      const auto place = find(name);
-      if (!place)
+    std::vector<std::vector<Place>> meant;
+    for (size_t i = 0; i + 1 < root.items.size(); i += 2) meant.push_back(meanings(key_of(*root.items[i])));
+    const std::vector<std::optional<Place>> places = told_apart(meant);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const std::string name = key_of(*root.items[2 * i]);
+      if (!places[i])
         unknown_.push_back(name.empty() ? "a key that is neither text nor an integer" : name);
       else
-        bind(*place, *root.items[i + 1], name, archive);
+        bind(*places[i], *root.items[2 * i + 1], name, archive);
     }
     return finish();
   }
@@ -224,16 +273,14 @@ class Binder {
                  join(tree.keys, ", ")));
     for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
       const std::string key = key_of(*value.items[i]);
-      const auto found = std::find(tree.keys.begin(), tree.keys.end(), key);
-      if (found == tree.keys.end()) {
+      const auto child = child_of_key(tree, *value.items[i]);
+      if (!child) {
         unknown_.push_back(str(name, "/", key));
         continue;
       }
       size_t first = place.first;
-      for (auto before = tree.keys.begin(); before != found; ++before)
-        first += leaf_count(tree.children[static_cast<size_t>(before - tree.keys.begin())]);
-      bind({&tree.children[static_cast<size_t>(found - tree.keys.begin())], first}, *value.items[i + 1],
-           str(name, "/", key), archive);
+      for (size_t before = 0; before < *child; ++before) first += leaf_count(tree.children[before]);
+      bind({&tree.children[*child], first}, *value.items[i + 1], str(name, "/", key), archive);
     }
   }
 
@@ -337,7 +384,12 @@ std::vector<Datum> read_inputs(const std::string& path, const InputForm& form) {
     return binder.pickled(archive);
   }
   TensorFile file = read_tensor_file(path);
+  if (!file.numbered_names.empty() && binder.knows_all(file.numbered_names)) file.names = file.numbered_names;
   return file.names.empty() ? binder.flat(std::move(file.items)) : binder.named(std::move(file));
+}
+
+std::vector<Datum> completed_inputs(const std::string& path, std::vector<Datum> list, const InputForm& form) {
+  return Binder(path, form).flat(std::move(list));
 }
 
 }  // namespace kiln

@@ -33,5 +33,8 @@ struct InputForm {
 
 InputForm input_form(const Program& program);
 std::vector<Datum> read_inputs(const std::string& path, const InputForm& form);
+// The same of a list that was read without knowing the model: constant inputs that it leaves out are put in. One of
+// another number comes back as it is.
+std::vector<Datum> completed_inputs(const std::string& path, std::vector<Datum> list, const InputForm& form);
 
 }  // namespace kiln

@@ -110,6 +110,39 @@ TEST_F(InputFiles, NamesMatchInAnyOrderAndFormat) {
   }
 }
 
+// forward(self, d: {"a": ·, 1: ·, "1": ·}, d_a): the export calls the inputs d_a, d_1, d_1_1 and d_a_1.
+InputForm form_with_equal_names() {
+  InputForm form;
+  for (const char* name : {"d_a", "d_1", "d_1_1", "d_a_1"}) form.slots.push_back({name, std::nullopt, false});
+  const std::string keys = R"("[\"a\", 1, \"1\"]")", leaf_text = spec_text(leaf());
+  form.in_spec =
+      str(R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [{"type": "builtins.tuple", )",
+          R"("context": "null", "children_spec": [{"type": "builtins.dict", "context": )", keys,
+          R"(, "children_spec": [)", leaf_text, ", ", leaf_text, ", ", leaf_text, "]}, ", leaf_text,
+          R"(]}, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])");
+  form.argument_names = {"d", "d_a"};
+  return form;
+}
+
+TEST_F(InputFiles, ANameWithTwoMeaningsIsWhatTheOthersLeave) {
+  const InputForm form = form_with_equal_names();
+  for (const char* file : {"a.pt", "a.npz", "a.safetensors"}) {
+    EXPECT_EQ(bound(named(file, {"d_a", "d.a", "d_1", "d_1_1"}, numbers({4, 1, 2, 3})), form), "1.0 2.0 3.0 4.0");
+    EXPECT_EQ(bound(named(file, {"d_a", "d_a_1", "d_1", "d_1_1"}, numbers({1, 4, 2, 3})), form), "1.0 2.0 3.0 4.0");
+    EXPECT_EQ(bound(named(file, {"d_a", "d/a", "d/1", "d_1_1"}, numbers({4, 1, 2, 3})), form), "1.0 2.0 3.0 4.0");
+  }
+  Pytree d = dict({{"1", leaf()}, {"a", leaf()}, {"1", leaf()}});
+  d.number_keys[2] = true;
+  EXPECT_EQ(bound(nested(dict({{"d_a", leaf()}, {"d", d}}), {4, 3, 1, 2}), form), "1.0 2.0 3.0 4.0");
+}
+
+TEST_F(InputFiles, NumberedNamesMayBeThoseOfArguments) {
+  InputForm form;
+  for (const char* name : {"arr_1", "arr_0"}) form.slots.push_back({name, std::nullopt, false});
+  EXPECT_EQ(bound(named("a.npz", {"arr_0", "arr_1"}, numbers({2, 1})), form), "1.0 2.0");
+  EXPECT_EQ(bound(named("a.safetensors", {"0", "1"}, numbers({1, 2})), form), "1.0 2.0");
+}
+
 TEST_F(InputFiles, OneWrongNameIsRefusedWithTheNearest) {
   for (const char* file : {"a.pt", "a.npz", "a.safetensors"}) {
     const std::string path =

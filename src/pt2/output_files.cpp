@@ -28,6 +28,18 @@ std::optional<std::vector<Datum>> pickled_by_keys(const PickleValue& dict, const
   return out;
 }
 
+std::optional<std::vector<Datum>> by_keys(const std::vector<Datum>& items, const std::vector<std::string>& names,
+                                          const std::vector<std::string>& keys) {
+  if (names.size() != keys.size()) return std::nullopt;
+  std::vector<Datum> out;
+  for (const std::string& key : keys) {
+    const auto found = std::find(names.begin(), names.end(), key);
+    if (found == names.end()) return std::nullopt;
+    out.push_back(items[static_cast<size_t>(found - names.begin())]);
+  }
+  return out;
+}
+
 }  // namespace
 
 OutputForm output_form(std::vector<std::string> keys, std::string out_spec) {
@@ -63,15 +75,10 @@ std::optional<std::vector<Datum>> read_outputs(const std::string& path, const Ou
     return read_pt_outputs({mapped->bytes(), mapped, path}, form);
   }
   TensorFile file = read_tensor_file(path);
-  if (file.names.empty()) return std::move(file.items);
-  std::vector<Datum> out;
-  for (const std::string& key : form.keys) {
-    const auto found = std::find(file.names.begin(), file.names.end(), key);
-    if (found == file.names.end()) return std::nullopt;
-    out.push_back(file.items[static_cast<size_t>(found - file.names.begin())]);
-  }
-  if (file.names.size() != form.keys.size()) return std::nullopt;
-  return out;
+  if (!file.names.empty()) return by_keys(file.items, file.names, form.keys);
+  // The keys of {1: x, 0: y} are numbers too.
+  if (auto ordered = by_keys(file.items, file.numbered_names, form.keys)) return ordered;
+  return std::move(file.items);
 }
 
 }  // namespace kiln

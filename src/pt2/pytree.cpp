@@ -56,18 +56,32 @@ void add_places(const Pytree& tree, const std::string& path, size_t& next, std::
     add_places(tree.children[i], str(path, "/", tree.keys.empty() ? std::to_string(i) : tree.keys[i]), next, out);
 }
 
-const PickleValue* find_key(const PickleValue& dict, const std::string& key) {
-  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
-    const PickleValue& candidate = *dict.items[i];
-    const bool same = candidate.is(Kind::string)    ? candidate.text == key
-                      : candidate.is(Kind::integer) ? std::to_string(candidate.integer) == key
-                                                    : false;
-    if (same) return dict.items[i + 1];
-  }
+std::optional<std::string> key_text(const PickleValue& key) {
+  if (key.is(Kind::string)) return key.text;
+  if (key.is(Kind::integer)) return std::to_string(key.integer);
+  return std::nullopt;
+}
+
+const PickleValue* find_child(const PickleValue& dict, const Pytree& tree, size_t child) {
+  for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
+    if (key_text(*dict.items[i]) == tree.keys[child] && child_of_key(tree, *dict.items[i]) == child)
+      return dict.items[i + 1];
   return nullptr;
 }
 
 }  // namespace
+
+std::optional<size_t> child_of_key(const Pytree& tree, const PickleValue& key) {
+  const bool number = key.is(Kind::integer);
+  const std::optional<std::string> text = key_text(key);
+  std::optional<size_t> out;
+  for (size_t i = 0; i < tree.keys.size(); ++i) {
+    if (text != tree.keys[i]) continue;
+    if (tree.number_keys[i] == number) return i;
+    if (!out) out = i;
+  }
+  return out;
+}
 
 bool is_dict_type(std::string_view type) {
   return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
@@ -101,7 +115,7 @@ bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& ar
   if (is_dict_type(tree.type)) {
     if (!value.is(Kind::dict) && !value.is(Kind::call)) return false;
     for (size_t i = 0; i < tree.children.size(); ++i) {
-      const PickleValue* child = find_key(value, tree.keys[i]);
+      const PickleValue* child = find_child(value, tree, i);
       if (child == nullptr || !flatten_pickled(tree.children[i], *child, archive, out)) return false;
     }
     return true;
@@ -179,6 +193,19 @@ void add_output_keys(const Json& json, const std::string& path, bool keyed, std:
   }
 }
 
+// The number of one without a key is its own, whatever keys there are beside it.
+void keep_apart(std::vector<std::string>& keys) {
+  std::vector<std::string> names = keys;
+  std::vector<bool> numbered;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    numbered.push_back(keys[i].empty());
+    if (numbered[i]) names[i] = std::to_string(i);
+  }
+  names = unique_names(std::move(names), numbered);
+  for (size_t i = 0; i < keys.size(); ++i)
+    if (!numbered[i]) keys[i] = names[i];
+}
+
 }  // namespace
 
 std::vector<std::string> output_keys(std::string_view out_spec) {
@@ -186,6 +213,7 @@ std::vector<std::string> output_keys(std::string_view out_spec) {
   if (out_spec.empty()) return out;
   const Json json = parse_json(out_spec, "pytree");
   if (json.is_array() && json.items().size() == 2) add_output_keys(json.items()[1], "", false, out);
+  keep_apart(out);
   return out;
 }
 

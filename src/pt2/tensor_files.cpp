@@ -149,6 +149,7 @@ bool order_numbered(TensorFile& file, std::string_view prefix) {
   }
   file.items = std::move(items);
   file.names.clear();
+  for (size_t i = 0; i < file.items.size(); ++i) file.numbered_names.push_back(str(prefix, i));
   return true;
 }
 

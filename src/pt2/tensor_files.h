@@ -20,6 +20,8 @@ namespace kiln {
 struct TensorFile {
   std::vector<Datum> items;
   std::vector<std::string> names;  // empty: a list
+  // Of a list that its file has under names ("arr_0", …): those. They may be keys of a model that has such.
+  std::vector<std::string> numbered_names = {};
 };
 
 // By the extension: .pt (also .pth, .bin), .npy, .npz, .safetensors.
