@@ -33,6 +33,17 @@ def sizes_of_nothing(of):
               {"x": {0: Dim("n", min=0, max=64)}})
 
 
+def sizes_of_one_value(of):
+    """n // 4 is 1 for every n from 4 to 7: such sizes broadcast, are squeezed and expanded, and equal 1."""
+    def forward(self, x):
+        pooled, quarter = F.avg_pool1d(x, 4), x[..., :x.shape[-1] // 4]
+        return (pooled * x, pooled.squeeze(-1), pooled.expand(2, 3, 9), torch.where(x > 0, pooled, x),
+                F.interpolate(x, scale_factor=0.25) * x, F.layer_norm(quarter, (1,)),
+                torch.arange(x.shape[-1] // 4) + x, pooled + torch.ones(9))
+    return of(forward, [(torch.randn(2, 3, n),) for n in (5, 4, 7)], "sizes that have one value over the range of their symbols",
+              {"x": {2: Dim("n", min=4, max=7)}})
+
+
 def refused_over_nothing(forward):
     def make(of):
         calls = [(torch.randn(n, 2),) for n in (5, 3)]
@@ -528,7 +539,7 @@ def add_cases(case, of):
             return make(of)
         made.__name__ = name
         case(made)
-    for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
+    for make in (narrow_float_steps, sizes_of_nothing, sizes_of_one_value, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  running_and_first_of_equals, rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,

@@ -45,6 +45,16 @@ void set_items(Value& list, const std::vector<TensorType>& types, size_t first, 
     fail_bug(str(list.name, " has ", list.items.size(), " elements; its operator gives ", types.size() - first));
 }
 
+// Rules compute sizes; those that the ranges leave one value have it, so that what asks whether a size is 1 is told.
+void settle_sizes(InferCall& call, const RangeEnv& ranges) {
+  for (TensorType& type : call.results) {
+    for (Expr& size : type.sizes) size = settle(size, ranges);
+    for (Expr& stride : type.strides) stride = settle(stride, ranges);
+    type.offset = settle(type.offset, ranges);
+  }
+  for (Expr& number : call.numbers) number = settle(number, ranges);
+}
+
 }  // namespace
 
 void infer_types(Node& node, Graph& graph, const RangeEnv& ranges) {
@@ -57,6 +67,7 @@ void infer_types(Node& node, Graph& graph, const RangeEnv& ranges) {
     error.locate(node.where());
     throw;
   }
+  settle_sizes(call, ranges);
   make_results(node, graph);
   size_t next_type = 0, next_number = 0;
   for (Value* result : node.results) {

@@ -69,8 +69,9 @@ Expr SymbolTable::expression(const Json& json) {
   const std::string& text = json.at("expr_str").as_string();
   auto found = read_.find(text);
   if (found == read_.end()) {
-    found = read_.emplace(text, parse_sympy(text)).first;
-    note(found->second);
+    const Expr expr = parse_sympy(text);
+    note(expr);
+    found = read_.emplace(text, settle(expr, ranges_)).first;
   }
   const Json* hint = json.find_value("hint");
   if (hint != nullptr && found->second.is_symbol())

@@ -17,6 +17,8 @@ namespace kiln {
 // Also remembers every expression text already read: a model repeats a few of them thousands of times.
 class SymbolTable {
  public:
+  // Ranges of symbols, known before the graph is read: expressions that have one value over them are that value.
+  void set_ranges(RangeEnv ranges) { ranges_ = std::move(ranges); }
   Expr sym_int(const Json& json);  // {"as_int": 2} or {"as_expr": {"expr_str": …, "hint": …}}
   Expr sym_float(const Json& json);
   Expr sym_bool(const Json& json);
@@ -27,6 +29,7 @@ class SymbolTable {
   Expr expression(const Json& json);
   std::unordered_map<std::string, Expr> read_;
   std::map<std::string, std::optional<int64_t>> hints_;
+  RangeEnv ranges_;
 };
 
 // Types of tensors, also of weights.

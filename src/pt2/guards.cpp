@@ -58,6 +58,10 @@ int64_t read_bound(const Json& constraint, const char* key, int64_t none) {
   return value;
 }
 
+Interval read_range(const Json& constraint) {
+  return {read_bound(constraint, "min_val", INT64_MIN), read_bound(constraint, "max_val", INT64_MAX)};
+}
+
 Expr in_range(const Expr& expr, const Interval& range) {
   const Expr low = compare_le(Expr(range.low), expr), high = compare_le(expr, Expr(range.high));
   if (range.low == INT64_MIN) return range.high == INT64_MAX ? Expr(1) : high;
@@ -170,8 +174,7 @@ class Conditions {
       for (const JsonMember& member : ranges->members()) {
         Expr expr = inputs_.read(member.key);
         symbols_.note(expr);
-        const Interval range{read_bound(member.value, "min_val", INT64_MIN),
-                             read_bound(member.value, "max_val", INT64_MAX)};
+        const Interval range = read_range(member.value);
         if (range.low > range.high) fail_user("K0160", str("the range of ", member.key, " is empty"));
         constraints.push_back({member.key, std::move(expr), range});
       }
@@ -219,7 +222,22 @@ class Conditions {
   RangeEnv natural_;  // sizes are never negative
 };
 
+bool is_name(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+}
+
 }  // namespace
+
+RangeEnv exported_ranges(const Json& exported) {
+  RangeEnv out;
+  if (const Json* ranges = exported.find_value("range_constraints"))
+    for (const JsonMember& member : ranges->members())
+      if (const Interval range = read_range(member.value); is_name(member.key) && range.low < range.high)
+        out.ranges[member.key] = range;
+  return out;
+}
 
 void read_conditions(const Json& exported, const std::map<std::string, size_t>& places, SymbolTable& symbols,
                      Program& program) {

@@ -10,6 +10,9 @@
 
 namespace kiln {
 
+// The ranges that the export gives its symbols, before any of them is known; empty ones are refused by read_conditions.
+RangeEnv exported_ranges(const Json& exported);
+
 // Fills program.symbols and program.guards from range_constraints and guards_code. `places` says where arguments lie in
 // the flat list of user inputs (pytree.h). A guard that is true whenever the inputs fit their types is left out.
 void read_conditions(const Json& exported, const std::map<std::string, size_t>& places, SymbolTable& symbols,

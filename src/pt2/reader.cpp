@@ -28,6 +28,7 @@ class ProgramReader {
     json_ = parse_json(as_text(text.bytes), str(zip_.label(), ":", layout_.model_json));
     program_.name = layout_.model_name;
     read_versions();
+    symbols_.set_ranges(exported_ranges(json_));
     read_graph();
     read_pytrees();
     Weights weights = read_weights(zip_, layout_, keep_);

@@ -122,6 +122,9 @@ struct RangeEnv {
 
 Interval range_of(const Expr& expr, const RangeEnv& env);
 Expr simplify(const Expr& expr, const RangeEnv& env);
+// Each part that has one value over the ranges is that value: n // 4 of an n from 4 to 7 is 1. Everything else stays as
+// it is written.
+Expr settle(const Expr& expr, const RangeEnv& env);
 enum class Proof { yes, no, unknown };
 Proof prove_eq(const Expr& a, const Expr& b, const RangeEnv& env);
 Proof prove_le(const Expr& a, const Expr& b, const RangeEnv& env);

@@ -1,5 +1,8 @@
 // Ranges of expressions and proofs about them. The extremes of int64 stand for "unbounded": every computation here goes
 // through 128 bits and is clamped, so that nothing wraps.
+#include <algorithm>
+#include <cmath>
+
 #include "types/expr_node.h"
 #include "types/polynomial.h"
 
@@ -87,6 +90,48 @@ Interval intersect(const Interval& a, const Interval& b) {
   return out.low <= out.high ? out : a;  // contradictory knowledge (an empty loop): nothing useful to say
 }
 
+struct FloatInterval {
+  double low = -HUGE_VAL, high = HUGE_VAL;
+};
+
+// Rounding keeps the order of numbers, so what is computed of the ends bounds what is computed between them.
+FloatInterval float_range(const Expr& expr, const RangeEnv& env) {
+  const auto& args = expr.args();
+  if (!expr.is_float()) {
+    const Interval r = range_of(expr, env);
+    FloatInterval out;
+    if (bounded_low(r)) out.low = static_cast<double>(r.low);
+    if (bounded_high(r)) out.high = static_cast<double>(r.high);
+    return out;
+  }
+  const auto of_pairs = [&](const auto& apply) {
+    const FloatInterval a = float_range(args[0], env), b = float_range(args[1], env);
+    const double c[4] = {apply(a.low, b.low), apply(a.low, b.high), apply(a.high, b.low), apply(a.high, b.high)};
+    if (std::any_of(c, c + 4, [](double v) { return std::isnan(v); })) return FloatInterval{};
+    return FloatInterval{*std::min_element(c, c + 4), *std::max_element(c, c + 4)};
+  };
+  switch (expr.op()) {
+    case ExprOp::float_constant:
+      return std::isnan(expr.float_value()) ? FloatInterval{} : FloatInterval{expr.float_value(), expr.float_value()};
+    case ExprOp::to_float:
+      return float_range(args[0], env);
+    case ExprOp::mul:
+      return args.size() == 2 ? of_pairs([](double a, double b) { return a * b; }) : FloatInterval{};
+    case ExprOp::truediv:
+      if (float_range(args[1], env).low <= 0) return {};
+      return of_pairs([](double a, double b) { return a / b; });
+    default:
+      return {};
+  }
+}
+
+int64_t rounded_bound(ExprOp op, double bound) {
+  const double whole = op == ExprOp::floor_to_int  ? std::floor(bound)
+                       : op == ExprOp::ceil_to_int ? std::ceil(bound)
+                                                   : std::trunc(bound);
+  return whole <= -0x1p63 ? INT64_MIN : whole >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(whole);
+}
+
 Interval symbol_range(const std::string& name, const RangeEnv& env) {
   Interval out;
   if (auto found = env.ranges.find(name); found != env.ranges.end()) out = found->second;
@@ -131,6 +176,12 @@ Interval range_of(const Expr& expr, const RangeEnv& env) {
     case ExprOp::ite: {
       Interval a = range_of(args[1], env), b = range_of(args[2], env);
       return {std::min(a.low, b.low), std::max(a.high, b.high)};
+    }
+    case ExprOp::to_int:
+    case ExprOp::floor_to_int:
+    case ExprOp::ceil_to_int: {
+      const FloatInterval r = float_range(args[0], env);
+      return {rounded_bound(expr.op(), r.low), rounded_bound(expr.op(), r.high)};
     }
     case ExprOp::pow: {
       Interval base = range_of(args[0], env);

@@ -71,10 +71,9 @@ Expr simplify_floordiv(const Expr& a, const Expr& b, const RangeEnv& env) {
   if (plain.op() != ExprOp::floordiv) return simplify(plain, env);
   const Expr &x = plain.args()[0], &c = plain.args()[1];
   if (within(x, c, env)) return 0;
+  if (const Interval r = range_of(plain, env); r.low == r.high) return r.low;
   const auto term = as_term(c);
   if (!term) return plain;
-  Interval r = range_of(plain, env);
-  if (c.is_constant() && r.low == r.high) return r.low;
   if (auto split = split_small_rest(Polynomial::of(x), *term, env))
     return simplify_floordiv(split->quotient.expr(), split->n, env);
   return plain;
@@ -85,10 +84,10 @@ Expr simplify_mod(const Expr& a, const Expr& b, const RangeEnv& env) {
   if (plain.op() != ExprOp::mod) return simplify(plain, env);
   const Expr &x = plain.args()[0], &c = plain.args()[1];
   if (within(x, c, env)) return x;
+  if (const Interval quotient = range_of(floordiv(x, c), env); quotient.low == quotient.high)
+    return x - Expr(quotient.low) * c;
   const auto term = as_term(c);
   if (!term) return plain;
-  Interval quotient = range_of(floordiv(x, c), env);
-  if (c.is_constant() && quotient.low == quotient.high) return x - Expr(quotient.low) * c;
   if (auto split = split_small_rest(Polynomial::of(x), *term, env)) {
     Expr inner = simplify_mod(split->quotient.expr(), split->n, env);
     return inner * split->divisor + split->rest.expr();
@@ -190,6 +189,19 @@ Expr simplify(const Expr& expr, const RangeEnv& env) {
   } catch (const Error&) {  // a rewrite whose constants would leave int64 is not made
     return plain;
   }
+}
+
+Expr settle(const Expr& expr, const RangeEnv& env) {
+  if (expr.args().empty()) return expr;
+  if (!expr.is_float())
+    if (const Interval range = range_of(expr, env); range.low == range.high) return range.low;
+  std::vector<Expr> args;
+  bool changed = false;
+  for (const Expr& arg : expr.args()) {
+    args.push_back(settle(arg, env));
+    changed = changed || !args.back().same(arg);
+  }
+  return changed ? Expr::make(expr.op(), std::move(args)) : expr;
 }
 
 }  // namespace kiln

@@ -169,6 +169,30 @@ TEST(ExprRange, Simplifies) {
   EXPECT_EQ(simplify(p("(i*8 + j) // 8 % 64"), env), p("i"));
 }
 
+TEST(ExprRange, PartsOfOneValueSettle) {
+  RangeEnv env;
+  env.ranges["n"] = {4, 7}, env.ranges["m"] = {8, 11};
+  const auto settled = [&](const char* text) { return settle(parse_expr(text), env).text(); };
+  EXPECT_EQ(settled("n//4"), "1");
+  EXPECT_EQ(settled("m//n"), "m // n");
+  EXPECT_EQ(settled("m//8 + n"), "n + 1");
+  EXPECT_EQ(settled("3*(n//4)"), "3");
+  EXPECT_EQ(settled("max(n//4, 1)"), "1");
+  EXPECT_EQ(settled("n//3"), "n // 3");
+  EXPECT_EQ(settled("n"), "n");
+  const Expr n = Expr::symbol("n"), quarter = Expr::make(ExprOp::truediv, {n, Expr(4)});
+  EXPECT_EQ(settle(Expr::make(ExprOp::to_int, {quarter}), env).text(), "1");
+  EXPECT_EQ(settle(Expr::make(ExprOp::floor_to_int, {quarter * Expr(2)}), env).text(),
+            Expr::make(ExprOp::floor_to_int, {quarter * Expr(2)}).text());
+  EXPECT_EQ(range_of(Expr::make(ExprOp::ceil_to_int, {quarter}), env), (Interval{1, 2}));
+  EXPECT_EQ(settle(parse_expr("n"), {{{"n", {4, 4}}}, {}}).text(), "n");  // a symbol is the program's own
+  env.ranges["k"] = {4, 5};
+  EXPECT_EQ(simplify(parse_expr("m//k"), env).text(), parse_expr("m//k").text());
+  env.ranges["k"] = {6, 7}, env.ranges["m"] = {8, 11};
+  EXPECT_EQ(simplify(parse_expr("m//k"), env).text(), "1");
+  EXPECT_EQ(simplify(parse_expr("m%k"), env).text(), parse_expr("m - k").text());
+}
+
 TEST(ExprRange, SymbolicBounds) {
   RangeEnv env = env_of({{"i", {0, INT64_MAX}}, {"j", {0, INT64_MAX}}, {"s0", {0, INT64_MAX}}, {"s1", {2, INT64_MAX}}},
                         {{"i", p("s0 - 1")}, {"j", p("s1 - 1")}});
