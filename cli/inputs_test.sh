@@ -24,6 +24,16 @@ for file in flat.pt flat_without_constant.pt names.pt names.npz names_without_co
   expect "interpret-$file" 0 out '^output 0' -- interpret "$model" --inputs "$files/$file"
   require "interpret-same-$file" same_values
 done
+# The same files as the calls of a case, and as a package's own test.
+for file in flat.pt flat_without_constant.pt arguments.pt; do
+  mkdir -p "$work/case-$file"
+  cp "$model" "$work/case-$file/model.pt2"
+  cp "$files/$file" "$work/case-$file/inputs_0.pt"
+  cp "$work/expected.pt" "$work/case-$file/expected_0.pt"
+  expect "check-$file" 0 out '1 passed, 0 failed' -- check "$work/case-$file"
+  expect "bundle-$file" 0 out 'kernel' -- compile "$model" -o "$work/tested.kiln.pt2" --bundle "$work/case-$file"
+  expect "self-test-$file" 0 out '1 passed, 0 failed' -- check "$work/tested.kiln.pt2"
+done
 for file in bad_name.pt bad_name.npz bad_name.safetensors; do
   nearest="error\[K0155\]: .*no input 'prats_left'; the nearest is 'parts/left'"
   expect "run-$file" 1 err "$nearest" -- run "$work/nested.kiln.pt2" --inputs "$files/$file"

@@ -81,7 +81,8 @@ bool is_test_name(const std::string& name) {
 
 std::map<std::string, std::string> bundle_files(const std::string& directory, const Program& program) {
   if (!is_directory(directory)) fail_user("K0170", str(directory, ": there is no such directory"));
-  const CaseFiles files = read_case_files(directory, &program);
+  CaseFiles files = read_case_files(directory, &program);
+  complete_inputs(files, program);
   if (files.calls.empty()) fail_user("K0172", str(directory, ": a test needs a call: inputs_0.pt and expected_0.pt"));
   std::map<std::string, std::string> out;
   for (size_t i = 0; i < files.calls.size(); ++i) {

@@ -55,12 +55,13 @@ class Fp64Reference {
 
 class CaseRun {
  public:
-  CaseRun(const CaseFiles& files, const CaseOptions& options, CaseResult& result)
+  CaseRun(CaseFiles& files, const CaseOptions& options, CaseResult& result)
       : files_(files), options_(options), result_(result) {}
 
   void run() {
     result_.stage = "read";
     program_ = read_pt2(files_.model);
+    complete_inputs(files_, program_);
     if (options_.executable.backend != Backend::compiled && options_.executable.device.empty() &&
         exported_device(program_) != DeviceType::cpu)
       moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
@@ -157,7 +158,7 @@ class CaseRun {
                        [](const InputSpec& spec) { return spec.kind == InputKind::user; });
   }
 
-  const CaseFiles& files_;
+  CaseFiles& files_;
   const CaseOptions& options_;
   CaseResult& result_;
   Program program_;
@@ -224,7 +225,7 @@ CaseResult check_case(const std::string& path, const CaseOptions& options) {
       result.seconds = seconds_since(begin);
       return result;
     }
-    const CaseFiles files = read_case_files(path);
+    CaseFiles files = read_case_files(path);
     for (const std::string& need : files.needs) {
       const std::string missing = missing_need(need, options);
       if (missing.empty()) continue;

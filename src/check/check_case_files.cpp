@@ -173,4 +173,15 @@ CaseFiles read_case_files(const std::string& path, const Program* program) {
   return files;
 }
 
+void complete_inputs(CaseFiles& files, const Program& program) {
+  const InputForm form = input_form(program);
+  const auto complete = [&](std::vector<Datum>& list, const char* what, size_t call) {
+    list = completed_inputs(str(what, "_", call, ".pt"), std::move(list), form);
+  };
+  for (size_t i = 0; i < files.calls.size(); ++i) {
+    complete(files.calls[i].inputs, "inputs", i);
+    if (files.calls[i].mutated) complete(*files.calls[i].mutated, "mutated", i);
+  }
+}
+
 }  // namespace kiln

@@ -49,5 +49,8 @@ struct CaseSource {
 // `program`, where it is given, is the model instead of the one in the directory, which then need not be there.
 CaseFiles read_case_files(const std::string& path, const Program* program = nullptr);
 CaseFiles read_case_files(const CaseSource& source);  // of a case directory
+// Inputs may leave out what is constant: flat lists are read without the model, which knows the values. Those that must
+// be refused stay as they are.
+void complete_inputs(CaseFiles& files, const Program& program);
 
 }  // namespace kiln
