@@ -49,6 +49,22 @@ class Colliding(torch.nn.Module):
         return {"feat": [d["a"] + 1, d["a"] + 2], "feat.0": d_a + 3, 1: d_a + 4, "1": d_a + 5}
 
 
+class DecidedByRounding(torch.nn.Module):
+    """Values at the edge of a step, nearly equal numbers, vectors of a singular matrix, magnified rounding: results that
+    are right may differ. And the logits of a bfloat16 model, stored in float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4))).bfloat16()
+
+    def forward(self, x):
+        steps = (x.softmax(-1).cumsum(-1) * 3.0).to(torch.int8).float()
+        logits = self.layers(torch.nn.functional.pad(x, (0, 31)).bfloat16()).float()
+        products = x @ x.mT
+        return (torch.nn.functional.normalize(steps, dim=-1), logits, products.flatten().topk(40).indices,
+                torch.linalg.svd(x[:, :4] @ x[:, :4].mT).U, (products * 3).exp(), torch.fft.fft(x).angle())
+
+
 class Masked(torch.nn.Module):
     """Of the last row of the second batch the mask forbids everything: safe softmax gives zeros for it."""
 
@@ -143,6 +159,8 @@ def main():
     torch.save({**flat, "scale": 2.5}, folder / "bad_constant.pt")
 
     save_model(torch.export.export(Outputs(), (x,)), folder / "outputs.pt2", False)
+    torch.manual_seed(13)
+    save_model(torch.export.export(DecidedByRounding(), (torch.randn(16, 33),)), folder / "decided_by_rounding.pt2", False)
     d, d_a = {"a": torch.tensor([10.0, 20.0])}, torch.tensor([100.0, 200.0])
     save_model(torch.export.export(Colliding(), (d, d_a)), folder / "colliding.pt2", False)
     numpy.savez(folder / "colliding.npz", **{"d.a": d["a"].numpy(), "d_a": d_a.numpy()})

@@ -29,17 +29,18 @@ void CaseCalls::compare_inputs(const CallResult& got, const CaseFiles::Call& cal
     const Comparison unchanged = compare_unchanged(got.inputs, call.inputs);
     return take(unchanged.ok() || !written ? unchanged : compare_unchanged(got.inputs, call.inputs, written()));
   }
-  take(compare_lists("input after the call", got.inputs, *call.mutated, compare, [&](size_t k) -> const Datum* {
-    const CallResult* truth = reference_after({&call.inputs});
-    return truth && k < truth->inputs.size() ? &truth->inputs[k] : nullptr;
-  }));
+  take(compare_lists("input after the call", got.inputs, *call.mutated, compare,
+                     [&](size_t k, int sample) -> const Datum* {
+                       const CallResult* truth = reference_after({&call.inputs}, sample);
+                       return truth && k < truth->inputs.size() ? &truth->inputs[k] : nullptr;
+                     }));
 }
 
 void CaseCalls::compare_states(const CallResult& got, const CaseFiles::Call& call) {
   Datum kept;
   take(compare_state(whole_state ? whole_state(got.state) : got.state, *call.state, compare,
-                     [&](const std::string& name) -> const Datum* {
-                       const CallResult* truth = reference_after({&call.inputs});
+                     [&](const std::string& name, int sample) -> const Datum* {
+                       const CallResult* truth = reference_after({&call.inputs}, sample);
                        if (!truth || !truth->state.count(name)) return nullptr;
                        kept = Datum{truth->state.at(name)};
                        return &kept;
@@ -84,8 +85,8 @@ void CaseCalls::refused(const CaseFiles::BadInputs& bad) {
 
 void CaseCalls::compare_outputs(const CallResult& got, const std::vector<Datum>& expected,
                                 const std::vector<const std::vector<Datum>*>& made) {
-  take(compare_lists("output", got.outputs, expected, compare, [&](size_t k) -> const Datum* {
-    const CallResult* truth = reference_after(made);
+  take(compare_lists("output", got.outputs, expected, compare, [&](size_t k, int sample) -> const Datum* {
+    const CallResult* truth = reference_after(made, sample);
     return truth && k < truth->outputs.size() ? &truth->outputs[k] : nullptr;
   }));
 }

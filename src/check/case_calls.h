@@ -24,8 +24,9 @@ struct CaseCalls {
   Executable& executable;
   CompareOptions compare;
   // All may be empty.
-  // The fp64 reference after these calls in a row, asked for only when a value is out of tolerance.
-  std::function<const CallResult*(const std::vector<const std::vector<Datum>*>& calls)> reference;
+  // The fp64 reference after these calls in a row, asked for only when a value is out of tolerance. Sample 0; the
+  // others are as ReferenceLookup has them.
+  std::function<const CallResult*(const std::vector<const std::vector<Datum>*>& calls, int sample)> reference;
   std::function<std::vector<Datum>(std::vector<Datum>)> placed;  // inputs, where the executable wants them
   std::function<std::vector<bool>()> written;                    // the inputs that the program says it writes
   // State after a call with all that a case may ask for, given what the call wrote.
@@ -50,8 +51,8 @@ struct CaseCalls {
   void sequence();
   void refused(const CaseFiles::BadInputs& bad);
   std::vector<Datum> on_device(const std::vector<Datum>& inputs) const { return placed ? placed(inputs) : inputs; }
-  const CallResult* reference_after(const std::vector<const std::vector<Datum>*>& made) const {
-    return reference ? reference(made) : nullptr;
+  const CallResult* reference_after(const std::vector<const std::vector<Datum>*>& made, int sample) const {
+    return reference ? reference(made, sample) : nullptr;
   }
 };
 

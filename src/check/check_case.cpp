@@ -11,8 +11,10 @@
 #include "check/bundle.h"
 #include "check/case_calls.h"
 #include "check/check_case_files.h"
+#include "check/rounding_noise.h"
 #include "compile/compilation.h"
 #include "compile/program_device.h"
+#include "graph/walk.h"
 #include "graph_passes/written_inputs.h"
 #include "ops/op_record.h"
 #include "pt2/reader.h"
@@ -25,7 +27,27 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// The fp64 reference, run only when a value is out of tolerance. Where it cannot run, nothing is rescued.
+// Of the floats that a graph has values of, the one with the largest epsilon; of complex numbers their parts count.
+// 8-bit floats are what is stored, not what is computed in.
+std::optional<DType> least_exact(const Graph& graph) {
+  std::optional<DType> out;
+  const auto see = [&](const Value* value) {
+    if (!value || value->kind != ValueKind::tensor || dtype_bytes(value->type.dtype) == 1) return;
+    const double epsilon = dtype_epsilon(value->type.dtype);
+    if (epsilon > (out ? dtype_epsilon(*out) : 0)) out = value->type.dtype;
+  };
+  for (const Value* input : graph.inputs) see(input);
+  for_each_node(graph, [&](const Node& node) {
+    for (const Value* result : node.results) {
+      see(result);
+      for (const Value* item : result->items) see(item);
+    }
+  });
+  return out;
+}
+
+// The fp64 reference, and its samples of what rounding does, run only when a value is out of tolerance. Where they
+// cannot run, nothing is rescued.
 class Fp64Reference {
  public:
   Fp64Reference(const Program& program, const ExecutableOptions& options) : program_(program), options_(options) {
@@ -33,24 +55,27 @@ class Fp64Reference {
     options_.fp64 = true;
   }
   // The result of the last of these calls, made in a row on a fresh instance.
-  const CallResult* after(const std::vector<const std::vector<Datum>*>& calls) {
-    if (calls_ == calls) return result_ ? &*result_ : nullptr;
+  const CallResult* after(const std::vector<const std::vector<Datum>*>& calls, int sample) {
+    if (calls_ != calls) results_.clear();
     calls_ = calls;
-    result_.reset();
-    try {
-      const std::unique_ptr<Executable> executable = make_executable(program_, options_);
-      for (const std::vector<Datum>* inputs : calls) result_ = executable->call(*inputs);
-    } catch (const Error&) {
-      result_.reset();
-    }
-    return result_ ? &*result_ : nullptr;
+    const auto [found, is_new] = results_.try_emplace(sample);
+    std::optional<CallResult>& result = found->second;
+    if (is_new) try {
+        const std::unique_ptr<Executable> executable =
+            sample == 0 ? make_executable(program_, options_)
+                        : rounded_executable(program_, options_.custom_op_libs, sample);
+        for (const std::vector<Datum>* inputs : calls) result = executable->call(*inputs);
+      } catch (const Error&) {
+        result.reset();
+      }
+    return result ? &*result : nullptr;
   }
 
  private:
   const Program& program_;
   ExecutableOptions options_;
   std::vector<const std::vector<Datum>*> calls_;
-  std::optional<CallResult> result_;
+  std::map<int, std::optional<CallResult>> results_;  // by sample
 };
 
 class CaseRun {
@@ -62,6 +87,7 @@ class CaseRun {
     result_.stage = "read";
     program_ = read_pt2(files_.model);
     complete_inputs(files_, program_);
+    computed_in_ = least_exact(program_.graph);
     if (options_.executable.backend != Backend::compiled && options_.executable.device.empty() &&
         exported_device(program_) != DeviceType::cpu)
       moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
@@ -76,7 +102,9 @@ class CaseRun {
     const std::unique_ptr<Executable> executable = make_executable(program_, placed);
     result_.compile_seconds = seconds_since(begin);
     CaseCalls calls(files_, *executable, compare_options());
-    calls.reference = [&](const std::vector<const std::vector<Datum>*>& made) { return reference.after(made); };
+    calls.reference = [&](const std::vector<const std::vector<Datum>*>& made, int sample) {
+      return reference.after(made, sample);
+    };
     calls.placed = [&](std::vector<Datum> inputs) { return on_device(std::move(inputs)); };
     calls.written = [&] { return inputs_written(); };
     // A backend lists the buffers that the program writes; any other is as in the file.
@@ -96,6 +124,7 @@ class CaseRun {
     out.rtol = options_.rtol ? options_.rtol : files_.rtol;
     out.atol = options_.atol ? options_.atol : files_.atol;
     out.shapes_only = files_.shapes_only;
+    out.computed_in = computed_in_;
     out.rounded_factors = options_.executable.backend != Backend::interpret &&
                           product_precision(options_.executable.settings) != ProductPrecision::highest;
     return out;
@@ -139,13 +168,49 @@ class CaseRun {
     ExecutableOptions interpret = options_.executable;
     interpret.backend = Backend::interpret;
     calls.stage = "reference interpreter";
-    const CallResult expected = make_executable(program_, interpret)->call(program_.sample_inputs);
+    CallResult expected = make_executable(program_, interpret)->call(program_.sample_inputs);
     calls.stage = "call on the sample inputs";
     const CallResult got = calls.executable.call(program_.sample_inputs);
+    if (draws_numbers()) take_drawn(interpret, got, expected);
     calls.compare_outputs(got, expected.outputs, {&program_.sample_inputs});
     calls.take(compare_lists("input after the call", got.inputs, expected.inputs, calls.compare));
     calls.take(compare_state(with_constants(got.state), expected.state, calls.compare));
     ++calls.calls;
+  }
+
+  bool draws_numbers() const {
+    bool out = false;
+    for_each_node(program_.graph, [&](const Node& node) {
+      const OpRecord* op = Registry::instance().find(node.target);
+      out |= op && op->random;
+    });
+    return out;
+  }
+
+  // What the reference itself gives otherwise where it draws other numbers has no value that could be expected: there
+  // what is got counts, if its kind and sizes are right.
+  void take_drawn(ExecutableOptions interpret, const CallResult& got, CallResult& expected) const {
+    interpret.seed = 1;
+    const CallResult other = make_executable(program_, interpret)->call(program_.sample_inputs);
+    CompareOptions kinds, values;
+    kinds.shapes_only = true, values.rtol = values.atol = 0;
+    bool drawn = false;
+    const auto take = [&](const Datum& mine, Datum& wanted, const Datum& again) {
+      if (compare("", again, wanted, values).ok() || !compare("", mine, wanted, kinds).ok()) return;
+      wanted = mine, drawn = true;
+    };
+    for (size_t i = 0; i < std::min(got.outputs.size(), expected.outputs.size()); ++i)
+      take(got.outputs[i], expected.outputs[i], other.outputs[i]);
+    for (size_t i = 0; i < std::min(got.inputs.size(), expected.inputs.size()); ++i)
+      take(got.inputs[i], expected.inputs[i], other.inputs[i]);
+    for (auto& [name, tensor] : expected.state) {
+      Datum wanted{tensor};
+      if (!got.state.count(name) || !other.state.count(name)) continue;
+      take(Datum{got.state.at(name)}, wanted, Datum{other.state.at(name)});
+      tensor = wanted.tensor();
+    }
+    if (drawn && options_.executable.note)
+      options_.executable.note("of values that the program draws at random only kinds and sizes are compared");
   }
 
   std::map<std::string, Tensor> with_constants(std::map<std::string, Tensor> state) const {
@@ -162,6 +227,7 @@ class CaseRun {
   const CaseOptions& options_;
   CaseResult& result_;
   Program program_;
+  std::optional<DType> computed_in_;
   bool moved_ = false;  // to the CPU, where the inputs go too
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "check/elements.h"
+#include "check/rounding_samples.h"
 #include "check/usual_error.h"
 
 namespace kiln {
@@ -44,7 +45,7 @@ class LazyReference {
   const Tensor* get() {
     if (!asked_) {
       asked_ = true;
-      const Datum* datum = lookup_ ? lookup_() : nullptr;
+      const Datum* datum = lookup_(0);
       if (datum && datum->is_tensor() && datum->tensor().sizes == sizes_) tensor_ = &datum->tensor();
     }
     return tensor_;
@@ -80,6 +81,12 @@ std::string worst_text(const WorstValue& worst, int64_t total, DType dtype) {
 }
 
 bool is_narrow(DType dtype) { return dtype_bytes(dtype) == 2 || dtype == DType::c32; }
+
+// The less exact of what a result is stored in and what it was computed in.
+DType rounded_as(DType dtype, const CompareOptions& options) {
+  return options.computed_in && dtype_epsilon(*options.computed_in) > dtype_epsilon(dtype) ? *options.computed_in
+                                                                                           : dtype;
+}
 
 // Root mean square distance of a tensor from the fp64 reference.
 double distance_from(const Tensor& reference, const Tensor& tensor) {
@@ -118,6 +125,7 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Compa
   const bool rounded =
       options.rounded_factors && !options.rtol && !options.atol && (dtype == DType::f32 || dtype == DType::c64);
   std::optional<UsualError> usual;
+  std::vector<int64_t> failing;
   ElementWalk got_at(got), expected_at(expected);
   for (int64_t i = 0; i < total; ++i, got_at.next(), expected_at.next()) {
     const Scalar g = load_scalar(dtype, got_at.at()), e = load_scalar(dtype, expected_at.at());
@@ -136,23 +144,27 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Compa
       ++result.rescued;
       continue;
     }
-    if (fp64_tensor && is_narrow(dtype)) {
-      if (!usual) usual.emplace(got, expected, *fp64_tensor);
+    if (fp64_tensor) {
+      if (!usual) usual.emplace(got, expected, *fp64_tensor, rounded_as(dtype, options));
       if (usual->sound() && usual->allows(expected_at.index(), std::abs(g.as_complex() - r.as_complex()))) {
         ++result.rescued;
         continue;
       }
     }
-    ++worst.count;
+    failing.push_back(i);
     worst.near += fp64_tensor && near_reference(r.as_complex(), g.as_complex(), e.as_complex());
     double ratio = close.error / std::max(close.allowed, 1e-300);
     if (std::isnan(ratio)) ratio = HUGE_VAL;
     if (ratio <= worst.ratio) continue;
-    worst = {worst.count, ratio,         expected_at.index(), g, e, r, fp64_tensor != nullptr,
-             close.error, close.allowed, worst.near};
+    worst = {0, ratio, expected_at.index(), g, e, r, fp64_tensor != nullptr, close.error, close.allowed, worst.near};
   }
+  if (!failing.empty() && explained_by_rounding(failing, got, expected, tolerance, fp64)) {
+    result.rescued += static_cast<int64_t>(failing.size());
+    return result;
+  }
+  worst.count = static_cast<int64_t>(failing.size());
   if (worst.count > 0) result.failure = worst_text(worst, total, dtype);
-  if (worst.count > 0 && is_narrow(dtype) && reference.get())
+  if (worst.count > 0 && is_narrow(rounded_as(dtype, options)) && reference.get())
     result.failure += rounding_text(worst, got, expected, *reference.get());
   return result;
 }
@@ -162,15 +174,20 @@ Comparison compare_scalars(const Scalar& got, const Scalar& expected, const Comp
   Comparison result;
   if (options.shapes_only) return result;
   if (expected.is_bool() || expected.is_int()) {
-    if (!(got == expected)) result.failure = str("got ", got.text(), ", expected ", expected.text());
+    if (got == expected) return result;
+    if (explained_by_rounding(got, expected, {}, fp64))
+      result.rescued = 1;
+    else
+      result.failure = str("got ", got.text(), ", expected ", expected.text());
     return result;
   }
   const Tolerance tolerance = effective_tolerance(DType::f64, options);
   const Closeness close = closeness(got.as_complex(), expected.as_complex(), tolerance);
   if (close.close) return result;
-  const Datum* reference = fp64 ? fp64() : nullptr;
+  const Datum* reference = fp64(0);
   if (reference && reference->is_scalar() &&
-      rescued_by(reference->scalar().as_complex(), got.as_complex(), expected.as_complex(), tolerance)) {
+      (rescued_by(reference->scalar().as_complex(), got.as_complex(), expected.as_complex(), tolerance) ||
+       explained_by_rounding(got, expected, tolerance, fp64))) {
     result.rescued = 1;
     return result;
   }
@@ -232,8 +249,8 @@ Comparison compare(const std::string& what, const Datum& got, const Datum& expec
   }
   if (expected.is_scalar()) return named(compare_scalars(got.scalar(), expected.scalar(), options, fp64));
   if (expected.is_list()) {
-    return compare_lists(what, got.list(), expected.list(), options, [&](size_t i) -> const Datum* {
-      const Datum* list = fp64 ? fp64() : nullptr;
+    return compare_lists(what, got.list(), expected.list(), options, [&](size_t i, int sample) -> const Datum* {
+      const Datum* list = fp64(sample);
       return list && list->is_list() && i < list->list().size() ? &list->list()[i] : nullptr;
     });
   }
@@ -244,20 +261,19 @@ Comparison compare(const std::string& what, const Datum& got, const Datum& expec
 }
 
 Comparison compare_lists(const std::string& what, const std::vector<Datum>& got, const std::vector<Datum>& expected,
-                         const CompareOptions& options, const std::function<const Datum*(size_t)>& fp64) {
+                         const CompareOptions& options, const ReferenceLookup<size_t>& fp64) {
   Comparison result;
   if (got.size() != expected.size()) {
     result.failure = str("number of ", what, "s is ", got.size(), ", expected ", expected.size());
     return result;
   }
   for (size_t i = 0; i < expected.size(); ++i)
-    result.add(compare(str(what, " ", i), got[i], expected[i], options,
-                       [&]() -> const Datum* { return fp64 ? fp64(i) : nullptr; }));
+    result.add(compare(str(what, " ", i), got[i], expected[i], options, [&](int sample) { return fp64(i, sample); }));
   return result;
 }
 
 Comparison compare_state(const std::map<std::string, Tensor>& got, const std::map<std::string, Tensor>& expected,
-                         const CompareOptions& options, const std::function<const Datum*(const std::string&)>& fp64) {
+                         const CompareOptions& options, const ReferenceLookup<const std::string&>& fp64) {
   Comparison result;
   for (const auto& [name, tensor] : expected) {
     const auto found = got.find(name);
@@ -268,7 +284,7 @@ Comparison compare_state(const std::map<std::string, Tensor>& got, const std::ma
       continue;
     }
     result.add(compare(str("state ", name), Datum{found->second}, Datum{tensor}, options,
-                       [&, &wanted = name]() -> const Datum* { return fp64 ? fp64(wanted) : nullptr; }));
+                       [&, &wanted = name](int sample) { return fp64(wanted, sample); }));
   }
   return result;
 }

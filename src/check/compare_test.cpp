@@ -255,6 +255,42 @@ TEST_F(NarrowTensor, PassesWhereItIsAsNearAsWhatWasExpected) {
   EXPECT_FALSE(judged(DType::f32).ok()) << "f32 has digits enough";
 }
 
+TEST_F(NarrowTensor, PassesStoredInMoreDigitsThanItWasComputedIn) {
+  CompareOptions options;
+  const auto judged_as = [&] {
+    const Datum fp64{filled(DType::f64, {rows, columns}, reference_)};
+    return compare("output 0", Datum{filled(DType::f32, {rows, columns}, got_)},
+                   Datum{filled(DType::f32, {rows, columns}, expected_)}, options, [&] { return &fp64; });
+  };
+  EXPECT_FALSE(judged_as().ok());
+  options.computed_in = DType::bf16;
+  EXPECT_TRUE(judged_as().ok()) << judged_as().failure;
+  got_[70] = reference_[70] + 2.5 / 128;
+  EXPECT_FALSE(judged_as().ok());
+}
+
+// Results of size 50, some of them near zero by cancellation: the expected ones were rounded once.
+TEST(Compare, FourRoundingsOfTheLargestValueAreUsual) {
+  std::vector<double> reference, expected, got;
+  for (int i = 0; i < 128; ++i) {
+    reference.push_back(i % 8 == 3 ? 0.5 : 50 + i);
+    expected.push_back(reference.back()), got.push_back(reference.back());
+  }
+  got[3] += 3e-5;
+  const Datum fp64{filled(DType::f64, {128}, reference)};
+  const auto ok = [&] {
+    return compare("output 0", Datum{filled(DType::f32, {128}, got)}, Datum{filled(DType::f32, {128}, expected)}, {},
+                   [&] { return &fp64; })
+        .ok();
+  };
+  EXPECT_TRUE(ok());
+  got[3] += 1e-4;
+  EXPECT_FALSE(ok());
+  got[3] = reference[3] + 3e-5;
+  for (int i = 0; i < 128; ++i) got[static_cast<size_t>(i)] *= 1 + 4e-7;
+  EXPECT_FALSE(ok()) << "all a little off";
+}
+
 TEST_F(NarrowTensor, FailsWhereAValueIsMoreThanTwiceAsFar) {
   got_[70] = reference_[70] + 2.5 / 128;
   EXPECT_NE(judged().failure.find("1 of 256 values differ, worst at [1, 6]"), std::string::npos) << judged().failure;

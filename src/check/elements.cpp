@@ -1,5 +1,6 @@
 #include "check/elements.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -15,6 +16,16 @@ std::string distance_text(double value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 3).ptr;
   return std::string(text, end);
+}
+
+double largest_of_its_kind(const std::vector<std::complex<double>>& truth) {
+  std::vector<double> sizes;
+  for (const std::complex<double>& v : truth)
+    if (std::isfinite(v.real()) && std::isfinite(v.imag()) && v != 0.0) sizes.push_back(std::abs(v));
+  if (sizes.empty()) return 0;
+  const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 50);
+  std::nth_element(sizes.begin(), small, sizes.end());
+  return 1e6 * *small;
 }
 
 const char* kind_name(const Datum& datum) {

@@ -49,6 +49,10 @@ Closeness closeness(DType dtype, const Scalar& got, const Scalar& expected, cons
 // The options' where there are some, else the type's; what is exact stays so.
 Tolerance effective_tolerance(DType dtype, const CompareOptions& options);
 
+// Values beyond this are none that others were computed from (a mask's -3e38, an overflow): what rounding does to those
+// says nothing about the rest, and they are judged by their own size.
+double largest_of_its_kind(const std::vector<std::complex<double>>& truth);
+
 const char* kind_name(const Datum& datum);                   // "a tensor"
 std::string list_text(const std::vector<int64_t>& numbers);  // "[3, 0]"
 std::string distance_text(double value);                     // three digits: how far something is off

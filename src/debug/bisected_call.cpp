@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "check/rounding_noise.h"
 #include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
-#include "debug/rounding_noise.h"
 #include "interp/interp.h"
 #include "package/step_plan.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "debug/rounding_noise.h"
+#include "check/rounding_noise.h"
 #include "graph/walk.h"
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"

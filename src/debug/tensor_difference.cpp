@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "check/compare.h"
+#include "check/elements.h"
 
 namespace kiln {
 namespace {
@@ -48,16 +49,6 @@ double ulps_between(DType dtype, double got, double expected) {
 }
 
 }  // namespace
-
-double largest_of_its_kind(const std::vector<std::complex<double>>& truth) {
-  std::vector<double> sizes;
-  for (const std::complex<double>& v : truth)
-    if (is_finite(v) && v != 0.0) sizes.push_back(std::abs(v));
-  if (sizes.empty()) return 0;
-  const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 50);
-  std::nth_element(sizes.begin(), small, sizes.end());
-  return 1e6 * *small;
-}
 
 std::vector<std::complex<double>> values_of(const Tensor& tensor) {
   std::vector<std::complex<double>> out;

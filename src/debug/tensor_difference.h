@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "check/elements.h"
 #include "types/tensor.h"
 
 namespace kiln {
@@ -25,10 +26,6 @@ struct Difference {
 };
 
 std::vector<std::complex<double>> values_of(const Tensor& tensor);
-
-// Values beyond this are none that others were computed from (a mask's -3e38, an overflow): what rounding does to those
-// says nothing about the rest, and they are judged by their own size.
-double largest_of_its_kind(const std::vector<std::complex<double>>& truth);
 
 // `truth` is the fp64 reference's value, `nominal` the same in the program's own dtypes (may be undefined). An element
 // passes when it is as close to either as the tolerance says, or not much further from the truth than the nominal value

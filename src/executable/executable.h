@@ -45,6 +45,7 @@ struct ExecutableOptions {
   std::string device;                       // cpu, cuda; empty: where the program was exported
   bool schedule = true;                     // loops: false runs them right after lowering, before any pass on Loops
   bool fp64 = false;                        // interpret: floats computed as f64
+  uint64_t seed = 0;                        // interpret: of the first call on a fresh instance
   std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
   const Settings* settings = nullptr;       // of both phases; may be null
   std::function<void(const std::string&)> note;  // what the compile has to say; may be empty

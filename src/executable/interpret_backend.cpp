@@ -83,7 +83,7 @@ class InterpretExecutable : public Executable {
       : program_(program.clone()), custom_(options.custom_op_libs) {
     resolve_with_custom(program_.graph, custom_.declared());
     check_declared_types(program_);
-    interpret_options_.fp64 = options.fp64;
+    interpret_options_.fp64 = options.fp64, interpret_options_.seed = options.seed;
     interpret_options_.after_node = options.after_node;
     interpret_options_.before_graph = options.before_graph;
     interpret_options_.custom = [this](const Node& node, const ArgumentValues& values) {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "check/compare.h"
-#include "debug/rounding_noise.h"
+#include "check/rounding_noise.h"
 #include "debug/tensor_difference.h"
 
 namespace kiln::minify {

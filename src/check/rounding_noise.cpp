@@ -1,4 +1,4 @@
-#include "debug/rounding_noise.h"
+#include "check/rounding_noise.h"
 
 #include <cmath>
 
@@ -7,15 +7,31 @@
 #include "ops/op_record.h"
 
 namespace kiln {
+namespace {
+
+// Half of those that the type has: what is computed has as few by chance only.
+bool has_few_digits(double value, double epsilon) {
+  if (value == 0 || !std::isfinite(value)) return true;
+  int exponent = 0;
+  const double scaled = std::ldexp(std::frexp(value, &exponent), static_cast<int>(std::round(-std::log2(epsilon) / 2)));
+  return scaled == std::trunc(scaled);
+}
+bool has_few_digits(std::complex<double> value, double epsilon) {
+  return has_few_digits(value.real(), epsilon) && has_few_digits(value.imag(), epsilon);
+}
+
+}  // namespace
 
 void RoundingNoise::disturb(Tensor tensor, DType dtype) {
-  std::uniform_real_distribution<double> unit(-1, 1);
   const double epsilon = dtype_epsilon(dtype);
+  std::uniform_real_distribution<double> off(-epsilon, epsilon);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    const double factor = 1 + epsilon * unit(random_);
     const Scalar item = tensor.item(i);
-    tensor.set_item(i,
-                    is_complex(tensor.dtype) ? Scalar(item.as_complex() * factor) : Scalar(item.as_double() * factor));
+    if (has_few_digits(item.as_complex(), epsilon)) continue;
+    // Both parts of a complex number are off by as much: they are sums of one another's products.
+    tensor.set_item(i, is_complex(tensor.dtype)
+                           ? Scalar(item.as_complex() * (1.0 + std::complex<double>(off(random_), off(random_))))
+                           : Scalar(item.as_double() * (1 + off(random_))));
   }
 }
 
@@ -87,20 +103,25 @@ void NearMatrices::disturb_results(const Node& node, const std::vector<Datum>& r
     if (matrices_.contains(node.results[i]) && results[i].is_tensor()) noise_.disturb_matrix(results[i].tensor());
 }
 
-CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample) {
-  RoundingNoise noise(sample);
+std::unique_ptr<Executable> rounded_executable(const Program& program, const std::vector<std::string>& custom_op_libs,
+                                               int sample) {
+  const auto noise = std::make_shared<RoundingNoise>(sample);
   ExecutableOptions options;
   options.backend = Backend::interpret;
   options.fp64 = true;
   options.custom_op_libs = custom_op_libs;
   // Inputs and constants, as the graph sees them.
-  options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) noise.disturb(*graph.inputs[i], inputs[i]);
+  options.before_graph = [noise](const Graph& graph, const std::vector<Datum>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) noise->disturb(*graph.inputs[i], inputs[i]);
   };
-  options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
-    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) noise.disturb(*node.results[i], results[i]);
+  options.after_node = [noise](const Node& node, const std::vector<Datum>& results) {
+    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) noise->disturb(*node.results[i], results[i]);
   };
-  return make_executable(program, options)->call(program.sample_inputs);
+  return make_executable(program, options);
+}
+
+CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample) {
+  return rounded_executable(program, custom_op_libs, sample)->call(program.sample_inputs);
 }
 
 }  // namespace kiln

@@ -1,7 +1,8 @@
 // What rounding may do to the results of a program: the fp64 reference again, with every float input and every
-// operator's float results off by a random part of their dtype's epsilon. A program that magnifies rounding (a norm of
-// nearly equal numbers, long chains, a value that is rounded to whole steps) shows it here, also where the operators of
-// the plain reference round only once.
+// operator's float results off by a random part of their dtype's epsilon. Numbers of few digits (0, 1, 2.5) stay as
+// they are: they are meant so, and nobody rounds them. A program that magnifies rounding (a norm of nearly equal
+// numbers, long chains, a value that is rounded to whole steps) shows it here, also where the operators of the plain
+// reference round only once.
 #pragma once
 #include <random>
 #include <set>
@@ -43,7 +44,10 @@ class NearMatrices {
   RoundingNoise noise_{0};
 };
 
-// One run of the whole program. Throws what the reference throws.
+// The whole program so; it must outlive the executable, which throws what the reference throws.
+std::unique_ptr<Executable> rounded_executable(const Program& program, const std::vector<std::string>& custom_op_libs,
+                                               int sample);
+// One run of it on the sample inputs. Throws what the reference throws.
 CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample);
 
 }  // namespace kiln
