@@ -8,16 +8,19 @@
 
 namespace kiln {
 
-// A value that is rounded to whole steps (a quantised one) and lies between two of them may go either way: where few
-// elements differ, samples of what rounding does to them count as well.
+// A value that is rounded to whole steps (a quantised one) and lies between two of them may go either way, and with it
+// all that is computed from it: samples of what rounding does to them count as well. Where many elements differ and
+// most are in none of the first samples, it is not that.
 std::optional<Difference> BisectedCall::differs(const Tensor& value, const Truth& truth,
                                                 const TruthRequest& request) const {
   constexpr int samples = 16;
+  constexpr size_t first_samples = 6;
   constexpr int64_t few = 100;  // one of so many
   const DifferenceOptions& tolerance = options_.tolerance;
   std::optional<Difference> difference = find_difference(value, truth.fp64, truth.nominal, tolerance);
-  if (!difference || tolerance.rtol || tolerance.atol || difference->count > std::max<int64_t>(1, difference->of / few))
-    return difference;
+  if (!difference || tolerance.rtol || tolerance.atol) return difference;
+  const bool many = difference->count > std::max<int64_t>(1, difference->of / few);
+  std::optional<Difference> difference_left = difference;
   std::vector<Tensor> rounded;
   for (int sample = 0; sample < samples; ++sample) {
     std::optional<Tensor> one;
@@ -28,8 +31,12 @@ std::optional<Difference> BisectedCall::differs(const Tensor& value, const Truth
     }
     if (!one || one->sizes != truth.fp64.sizes) return difference;
     rounded.push_back(*one);
+    const auto left = find_difference(value, truth.fp64, truth.nominal, tolerance, rounded);
+    if (!left) return std::nullopt;
+    if (many && rounded.size() >= first_samples && 2 * left->count > difference->count) return difference;
+    difference_left = left;
   }
-  return find_difference(value, truth.fp64, truth.nominal, tolerance, rounded);
+  return difference_left;
 }
 
 std::optional<Truth> BisectedCall::truth_of(const TruthRequest& request, const Tensor& value) const {
