@@ -20,6 +20,7 @@ from case_writer import write_case
 from custom_operators import register_custom_operators
 import edge_cases
 import gpu_cases
+import numeric_cases
 import picture_cases
 import quantised_cases
 import sharing_cases
@@ -481,6 +482,7 @@ state_cases.add_cases(case, Case, of, randn)
 sharing_cases.add_cases(case, Case, of, randn)
 quantised_cases.add_cases(case, Case, of)
 edge_cases.add_cases(case, of)
+numeric_cases.add_cases(case, of)
 picture_cases.add_cases(case, Case, randn)
 CASES.update(gpu_cases.cases(Case, of, randn))
 

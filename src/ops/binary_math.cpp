@@ -1,6 +1,7 @@
 // Pointwise operators of two and three operands beyond arithmetic.
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "ops/complex_formulas.h"
@@ -54,20 +55,21 @@ void register_geometry(Registry& r) {
   add_pointwise_alias(r, copysign, "copysign.Scalar(Tensor self, Scalar other) -> Tensor");
 }
 
-// max + log(exp(a - max) + exp(b - max)); equal infinities stay themselves.
-ValueId emit_log_add(Emit& e, ScalarOp power, ScalarOp logarithm) {
+// The larger one and log(1 + e^-d), where d is how far apart they are: log1p, because that may be all there is of the
+// sum (of 0 and -38, e^-38). Equal infinities stay themselves.
+ValueId emit_log_add(Emit& e, ScalarOp power, double of_base) {
   ValueId top = e.op(ScalarOp::max, e.x[0], e.x[1]);
   ValueId low = e.op(ScalarOp::min, e.x[0], e.x[1]);
-  ValueId terms = e.op(ScalarOp::add, e.number(1), e.op(power, e.op(ScalarOp::sub, low, top)));
-  ValueId sum = e.op(ScalarOp::add, top, e.op(logarithm, terms));
+  ValueId beside = e.op(ScalarOp::log1p, e.op(power, e.op(ScalarOp::sub, low, top)));
+  if (of_base != 1) beside = e.op(ScalarOp::mul, beside, e.number(of_base));
   ValueId same = e.op(ScalarOp::logical_and, e.op(ScalarOp::is_inf, top), e.op(ScalarOp::eq, e.x[0], e.x[1]));
-  return e.k.select(same, e.x[0], sum);
+  return e.k.select(same, e.x[0], e.op(ScalarOp::add, top, beside));
 }
 
 void register_logarithms(Registry& r) {
   binary(
-      r, "logaddexp", ResultRule::promoted, Takes::floats,
-      [](Emit& e) { return emit_log_add(e, ScalarOp::exp, ScalarOp::log); }, float_formula<2>([](auto a, auto b) {
+      r, "logaddexp", ResultRule::promoted, Takes::floats, [](Emit& e) { return emit_log_add(e, ScalarOp::exp, 1); },
+      float_formula<2>([](auto a, auto b) {
         if (std::isinf(a) && a == b) return a;
         auto top = std::max(a, b);
         return top + std::log1p(std::exp(-std::fabs(a - b)));
@@ -75,7 +77,8 @@ void register_logarithms(Registry& r) {
       -4, 4, false);
   binary(
       r, "logaddexp2", ResultRule::promoted, Takes::floats,
-      [](Emit& e) { return emit_log_add(e, ScalarOp::exp2, ScalarOp::log2); }, float_formula<2>([](auto a, auto b) {
+      [](Emit& e) { return emit_log_add(e, ScalarOp::exp2, std::numbers::log2e); },
+      float_formula<2>([](auto a, auto b) {
         if (std::isinf(a) && a == b) return a;
         using T = decltype(a);
         return std::max(a, b) + std::log1p(std::exp2(-std::fabs(a - b))) / static_cast<T>(0.69314718055994530942);

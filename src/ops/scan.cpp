@@ -115,28 +115,28 @@ void lower_running_extreme(ReduceOp op, LowerCall& call, KernelBuilder& k, const
       });
 }
 
-// log(sum(exp(x[0..i]))) as top + log(sum), where top is the greatest so far and each term of the sum is at most 1.
-// Both are kept in f64, as eager's are; of the two exponentials of a step, of what the sum is scaled by and of the new
-// term, one is always 1.
+// log(sum(exp(x[0..i]))) as top + log1p(rest), where top is the greatest so far and rest what the others add to its 1:
+// where top is 0, a small rest is all there is of the result. Both are kept in f64, as eager's are; of the two
+// exponentials of a step, of what the sum is scaled by and of the new term, one is always 1.
 void lower_log_sum(LowerCall& call, KernelBuilder& k, const Line& line) {
   constexpr DType wide = DType::f64;
-  const BufferId tops = line.kept[0], sums = line.kept[1];
+  const BufferId tops = line.kept[0], rests = line.kept[1];
   const ValueId zero = k.constant(wide, Scalar(0.0)), one = k.constant(wide, Scalar(1.0));
   k.store(tops, line.outer, k.constant(wide, Scalar(-INFINITY)));
-  k.store(sums, line.outer, zero);
+  k.store(rests, line.outer, zero);
   k.serial({line.extent}, [&](const std::vector<Expr>& i) {
     const ValueId x = load_as(call, k, line.dtype, wide, line.at(i[0]));
-    const ValueId before = k.load(tops, line.outer), sum = k.load(sums, line.outer);
+    const ValueId before = k.load(tops, line.outer), rest = k.load(rests, line.outer);
     const ValueId far = k.op(ScalarOp::neg, k.op(ScalarOp::abs, k.op(ScalarOp::sub, x, before)));
     // Equal infinities are no distance apart.
     const ValueId scale = k.select(k.op(ScalarOp::eq, x, before), one, k.op(ScalarOp::exp, far));
-    const ValueId grown = k.op(ScalarOp::add, k.op(ScalarOp::mul, sum, scale), one);
-    const ValueId added = k.select(k.op(ScalarOp::gt, x, before), grown, k.op(ScalarOp::add, sum, scale));
+    const ValueId scaled = k.op(ScalarOp::mul, k.op(ScalarOp::add, rest, one), scale);
+    const ValueId others = k.select(k.op(ScalarOp::gt, x, before), scaled, k.op(ScalarOp::add, rest, scale));
     const ValueId top = k.op(ScalarOp::max, before, x);
     k.store(tops, line.outer, top);
-    k.store(sums, line.outer, added);
+    k.store(rests, line.outer, others);
     k.store(call.output(), line.at(i[0]),
-            k.as(compute_dtype(line.dtype), k.op(ScalarOp::add, k.op(ScalarOp::log, added), top)));
+            k.as(compute_dtype(line.dtype), k.op(ScalarOp::add, k.op(ScalarOp::log1p, others), top)));
   });
 }
 
