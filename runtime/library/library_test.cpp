@@ -196,5 +196,79 @@ TEST(Library, UnknownKernelsAreRefusedAtLoad) {
   EXPECT_NE(error_of([&] { t.build(); }).find("no library kernel \"svd\""), std::string::npos);
 }
 
+// A function of kiln.special_… at points, given as columns of its operands x and y.
+std::vector<double> special(const char* target, const std::vector<std::vector<double>>& columns) {
+  const auto count = static_cast<int64_t>(columns[0].size());
+  TestPlan t;
+  format::Step step = t.step(format::StepKind::library, str("lib_", target, "_0"));
+  step.target = target;
+  std::vector<TestTensor<double>> tensors;
+  std::vector<kiln_value> in;
+  tensors.reserve(columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const char* name = i == 0 ? "x" : "y";
+    const int32_t buffer = t.input(name, DType::f64, {t.number(count)});
+    step.call_args.push_back({name, format::ArgKind::buffer, {buffer}, 0, ""});
+    in.push_back(tensors.emplace_back(DType::f64, std::vector<int64_t>{count}, columns[i]).value());
+  }
+  step.outputs = {t.output("out", DType::f64, {t.number(count)})};
+  t.plan.steps = {step};
+  Instance instance(t.build());
+  kiln_value result = {};
+  instance.run(in.data(), in.size(), &result, 1);
+  std::vector<double> got = elements<double>(result);
+  result.owner->deleter(result.owner);
+  return got;
+}
+
+// Against 50 digits of mpmath.
+struct SpecialValue {
+  const char* target;
+  std::vector<double> x;
+  double value;
+  double units = 8;  // that it may be off in the last place
+};
+const SpecialValue special_values[] = {
+    {"special_igammac", {1e-300, 0.99}, 2.2309982579017724582e-301, 16},
+    {"special_igammac", {1e-30, 0.1}, 1.8229239584193907678e-30, 16},
+    {"special_igammac", {1e-17, 1e-08}, 1.7843465089050832258e-16, 16},
+    {"special_igammac", {1e-17, 1.05}, 2.0187281322019659547e-18, 16},
+    {"special_igammac", {1e-12, 0.5}, 5.5977359477645418028e-13, 16},
+    {"special_igammac", {1e-05, 0.01}, 4.0378561781845700183e-5, 16},
+    {"special_igammac", {0.01, 0.7}, 3.7659908296018719995e-3, 16},
+    {"special_igammac", {0.3, 1.09}, 7.4054501687591337832e-2, 16},
+    {"special_igammac", {1e-20, 3.0}, 1.3048381094197036697e-22, 16},
+    {"special_igammac", {0.9, 1.2}, 2.6276871792533801357e-1, 32},
+    {"special_igamma", {49.0, 0.0001}, 1.6438136066924352463e-259},
+    {"special_igamma", {20.0, 1e-08}, 4.1103175841662846385e-179},
+    {"special_igamma", {1e-17, 0.5}, 9.999999999999999944e-1},
+    {"special_igamma", {5.0, 2.0}, 5.2653017343711156742e-2},
+    {"special_erfcx", {0.5}, 6.1569034419292587487e-1},
+    {"special_erfcx", {14.3}, 3.9358047337274099293e-2},
+    {"special_erfcx", {19.7}, 2.8602309402825202549e-2},
+    {"special_erfcx", {23.9}, 2.3585649371803793556e-2},
+    {"special_erfcx", {24.99}, 2.2558581482293897158e-2},
+    {"special_erfcx", {25.5}, 2.2108108052519826561e-2},
+    {"special_erfcx", {-3.3}, 1.0727443593281435841e+5},
+    {"special_erfcx", {-20.1}, 5.7589542626497851061e+175},
+    {"special_erfcx", {100000.0}, 5.6418958351954680777e-6},
+    {"special_erfcx", {-INFINITY}, INFINITY},
+    {"special_erfcx", {-1e200}, INFINITY},
+};
+
+TEST(Library, SpecialFunctionsWhereDigitsAreEasilyLost) {
+  for (const SpecialValue& row : special_values) {
+    std::vector<std::vector<double>> columns;
+    for (const double x : row.x) columns.push_back({x});
+    const double got = special(row.target, columns)[0];
+    if (std::isinf(row.value)) {
+      EXPECT_EQ(got, row.value) << row.target << " of " << row.x[0];
+    } else {
+      EXPECT_LE(std::fabs(got - row.value), row.units * std::fabs(row.value) * 0x1p-52)
+          << row.target << " of " << row.x[0] << ": " << got << ", not " << row.value;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::runtime

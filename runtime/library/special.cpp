@@ -15,7 +15,11 @@ constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 // ---- Error function, scaled by exp(x²) ----
 
 double erfcx(double x) {
-  if (x < 25) return std::exp(x * x) * std::erfc(x);
+  if (x < -27) return infinite;
+  if (x < 25) {  // what x² loses by rounding the exponential multiplies by as much as x²
+    const double high = x * x, lost = std::fma(x, x, -high), scale = std::exp(high);
+    return (scale + scale * lost) * std::erfc(x);
+  }
   double square = 2 * x * x, term = 1, sum = 1;
   for (int k = 1; k < 12; ++k) {
     term *= -(2 * k - 1) / square;
@@ -81,12 +85,22 @@ double j1_of(double x) { return ::j1(x); }
 
 // ---- Incomplete gamma functions ----
 
+// (m - log(1 + m)) / m² for a small m, by its series: both terms are nearly equal.
+double log1p_shortfall(double m) {
+  double sum = 0;
+  for (int k = 16; k >= 0; --k) sum = 1.0 / (k + 2) - sum * m;
+  return sum;
+}
+
 // x^a exp(-x) / gamma(a + 1)
 double gamma_factor(double a, double x) {
+  if (a < 50 && x < 700) return std::pow(x, a) * std::exp(-x) / std::tgamma(a + 1);
   if (a < 50) return std::exp(a * std::log(x) - x - std::lgamma(a + 1));
   // Stirling's series, with a log(x/a) - (x - a) taken together: both are large and nearly cancel.
   double ratio = (x - a) / a;
-  double exponent = std::fabs(ratio) < 0.3 ? a * (std::log1p(ratio) - ratio) : a * std::log(x / a) - (x - a);
+  double exponent = std::fabs(ratio) < 0.05  ? -a * ratio * ratio * log1p_shortfall(ratio)
+                    : std::fabs(ratio) < 0.3 ? a * (std::log1p(ratio) - ratio)
+                                             : a * std::log(x / a) - (x - a);
   double stirling = 1 / (12 * a) - 1 / (360 * a * a * a) + 1 / (1260 * std::pow(a, 5));
   return std::exp(exponent - stirling) / std::sqrt(2 * pi * a);
 }
@@ -115,14 +129,32 @@ double upper_fraction(double a, double x) {
   return h * a * gamma_factor(a, x);
 }
 
+// log(gamma(1 + a)), with what a loses when 1 is added to it: near 0 that is most of it.
+double log_gamma_plus_one(double a) {
+  const double lost = a - ((1 + a) - 1);
+  return std::lgamma(1 + a) + lost * (-std::numbers::egamma + pi * pi / 6 * a);
+}
+
+// For small x and a, where the lower one is nearly 1: 1 - x^a / gamma(a + 1) and the terms of the lower one's other
+// series in powers of -x, each about a times something.
+double upper_series(double a, double x) {
+  double power = 1, sum = 0;
+  for (int k = 1; k < 100; ++k) {
+    power *= -x / k;
+    const double term = power / (a + k);
+    sum += term;
+    if (std::fabs(term) < 1e-17 * std::fabs(sum)) break;
+  }
+  const double exponent = a * std::log(x) - log_gamma_plus_one(a);
+  return -std::expm1(exponent) - a * std::exp(exponent) * sum;
+}
+
 // Both for large a, where series and fraction take too many steps: Temme's expansion, uniform in
 // eta² / 2 = m - log(1 + m) with m = (x - a) / a.
 double gamma_of_large(double a, double x, bool upper) {
   const double m = (x - a) / a, side = upper ? 1 : -1;
   if (std::fabs(m) > 0.05) return (m > 0) == upper ? 0 : 1;  // to the last digit, for the a that come here
-  double half = 0;
-  for (int k = 16; k >= 0; --k) half = 1.0 / (k + 2) - half * m;
-  half *= m * m;
+  const double half = log1p_shortfall(m) * m * m;
   const double eta = std::copysign(std::sqrt(2 * half), m);
   const double rest = (((eta / 2835 + 1.0 / 864) * eta - 2.0 / 135) * eta + 1.0 / 12) * eta - 1.0 / 3 - 1 / (540 * a);
   const double factor = std::exp(-a * half) / (std::sqrt(2 * pi) * std::sqrt(a));
@@ -137,7 +169,10 @@ double incomplete_gamma(double a, double x, bool upper) {
   if (std::isinf(a)) return std::isinf(x) ? no_number : upper ? 1 : 0;
   if (std::isinf(x)) return upper ? 0 : 1;
   if (a >= 1e6) return gamma_of_large(a, x, upper);
-  if (x < a + 1) {
+  // Where the upper one is small beside the lower one, it is computed itself.
+  const bool lower_is_most = x > 1.1 ? x > a : x > 0.5 ? x * 1.1 > a : a * -std::log(x) < 0.4;
+  if (upper && x <= 1.1 && lower_is_most) return upper_series(a, x);
+  if (upper ? !lower_is_most : x < a + 1) {
     double lower = lower_series(a, x);
     return upper ? 1 - lower : lower;
   }

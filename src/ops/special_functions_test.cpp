@@ -7,6 +7,7 @@
 #include <boost/math/special_functions/chebyshev.hpp>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/erf.hpp>
+#include <boost/math/special_functions/expint.hpp>
 #include <boost/math/special_functions/gamma.hpp>
 #include <boost/math/special_functions/hermite.hpp>
 #include <boost/math/special_functions/laguerre.hpp>
@@ -161,6 +162,16 @@ TEST(SpecialFunctions, PolygammaAgreesWithBoost) {
       expect_close("polygamma", run.result.item(i).as_double(), bm::polygamma(n, static_cast<Real>(x)), 1e-12,
                    str("(", n, ", ", x, ")"));
     }
+  }
+}
+
+// Where nearly all of the integral is below x, the rest is about as small as a.
+TEST(SpecialFunctions, UpperIncompleteGammaOfSmallNumbers) {
+  Evaluated run = evaluate("aten.special_gammaincc.default", {many(1e-15, 1e-9), many(0.001, 0.9)});
+  for (int64_t i = 0; i < points; ++i) {
+    const double a = run.inputs[0].item(i).as_double(), x = run.inputs[1].item(i).as_double();
+    const double ratio = run.result.item(i).as_double() / a;
+    expect_close("gammaincc", ratio, bm::expint(1, static_cast<Real>(x)), 1e-7, str("(", a, ", ", x, ")"));
   }
 }
 
