@@ -20,11 +20,55 @@ def sums_of_exponentials_near_zero(of):
               tolerance={"rtol": 2e-6, "atol": 0})
 
 
+COMPLEX_FUNCTIONS = ("exp", "sinh", "cosh", "tanh", "sin", "cos", "tan", "sqrt", "rsqrt", "log", "log2", "log10", "asin", "acos",
+                     "atan", "asinh", "acosh", "atanh", "abs", "angle", "sgn", "reciprocal", "sinc")
+
+
+def complex_at_infinities(of):
+    """Every pair of what is 0, ordinary, infinite, NaN and nearly too large, as real and imaginary part."""
+    def forward(self, narrow, wide):
+        results = [getattr(torch, name)(z) for z in (narrow, wide) for name in COMPLEX_FUNCTIONS]
+        # Part by part: one may be infinite where the other is rounded.
+        return [torch.view_as_real(x) if x.is_complex() else x for x in results]
+
+    def pairs(dtype, values):
+        return torch.tensor([complex(a, b) for a in values for b in values], dtype=dtype)
+    return of(forward, [(pairs(torch.complex64, [0.0, -0.0, 0.9, -0.8, INF, -INF, NAN, 88.8, -88.8, 3e38]),
+                         pairs(torch.complex128, [0.0, -0.0, 0.9, -0.8, INF, -INF, NAN, 709.9, -709.9, 1.5e308]))],
+              "complex functions at infinities, at NaN and where a part overflows on the way")
+
+
+def complex_sigmoid_far_out(of):
+    def forward(self, z):
+        return z.sigmoid(), torch.nn.functional.silu(z), z.log1p(), z.expm1()
+    z = torch.tensor([80 + 1j, 80.5 - 3j, 60 + 0j, -3 + 1j, -30 + 2j, 0j])
+    return of(forward, [(z,)], "complex sigmoid, silu, log1p and expm1 of large numbers")
+
+
+def complex_powers_far_out(of):
+    def forward(self, z, w):
+        return 2.0 ** w, z ** w, z ** 2.5, z ** (1 + 2j)
+    w = torch.tensor([complex(INF, INF), complex(-INF, INF), complex(INF, NAN), complex(-INF, NAN), 2 - 1j, 0.5j, -1.5 + 0j])
+    z = torch.tensor([0.5 + 1j, 0.5 + 1j, 1j, 2 + 1j, 1e12 + 1j, 1e-12 + 0j, -3 + 2j])
+    return of(forward, [(z, w)], "complex powers with infinite exponents")
+
+
+def complex_near_zero(of):
+    """Each part with its digits: of what is next to 0, to 1, to -1 and to i."""
+    def forward(self, narrow):
+        return [getattr(torch, name)(z) for z in (narrow, narrow.to(torch.complex128))
+                for name in ("asin", "atan", "asinh", "atanh", "log", "sqrt", "sinh", "tanh", "sigmoid")]
+    steps = torch.tensor([1e-3 + 0j, 1e-3 + 2e-3j, -1e-8 + 1e-9j, 1e-20 - 1e-15j, -1e-30 - 1e-30j, 1e-10j, 5e-4 - 3e-5j])
+    return of(forward, [(torch.cat([steps, steps.abs() + 1e-3j + 1, 1j * (1.01 + steps.abs())]),)],
+              "complex functions of small numbers and next to 1 and i", tolerance={"rtol": 4e-6, "atol": 0})
+
+
 def add_cases(case, of):
     def add(make):
         def made():
             return make(of)
         made.__name__ = make.__name__
         case(made)
-    for make in (sums_of_exponentials_near_zero,):
+    for make in (sums_of_exponentials_near_zero, complex_at_infinities, complex_sigmoid_far_out, complex_powers_far_out,
+                 complex_near_zero):
         add(make)

@@ -89,27 +89,6 @@ Pair ComplexBuild::by_constant(const Pair& x, std::complex<double> y) {
 
 Pair ComplexBuild::whole(const Pair& x) { return x.is_real() ? Pair{x.re, as_argument(0)} : x; }
 
-Pair ComplexBuild::exp(const Pair& z) {
-  Value* size = b("exp", {z.re});
-  return {Argument(b.mul(size, b("cos", {z.im}))), Argument(b.mul(size, b("sin", {z.im})))};
-}
-
-Pair ComplexBuild::log(const Pair& z) { return {Argument(b("log", {abs(z)})), Argument(angle(z))}; }
-
-// t = sqrt((|z| + |re z|) / 2) loses no digits; the other part follows from im z = 2 re sqrt im sqrt.
-Pair ComplexBuild::sqrt(const Pair& z) {
-  Value* t = b("sqrt", {b.mul(b.add(abs(z), b("abs", {z.re})), Scalar(0.5))});
-  Value* zero = b("eq.Scalar", {t, Scalar(0)});
-  Value* other = b.div(z.im, b.mul(b("where.ScalarSelf", {zero, Scalar(1.0), t}), Scalar(2.0)));
-  Value* right = b("ge.Scalar", {z.re, Scalar(0)});
-  Value *re = b("where.self", {right, t, b("abs", {other})}),
-        *im = b("where.self", {right, other, b("copysign.Tensor", {t, z.im})});
-  // An infinite imaginary part makes both infinite.
-  Value* infinite = b("isinf", {z.im});
-  return {Argument(b("where.ScalarSelf", {infinite, Scalar(INFINITY), re})),
-          Argument(b("where.self", {infinite, z.im, im}))};
-}
-
 Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
   if (is_number(w.re) && (w.is_real() || real_number(w.im) == 0)) {
     double exponent = real_number(w.re);
@@ -133,18 +112,20 @@ Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   // A number as base: its logarithm is known.
   if (is_number(z.re) && constant(z) != 0.0) {
     std::complex<double> base = constant(z), l = std::log(base);
-    return exp(mul({as_argument(l.real()), as_argument(l.imag())}, w));
+    // Without an imaginary part nothing is multiplied by 0: an infinite exponent stays one.
+    return exp(mul({as_argument(l.real()), l.imag() == 0 ? Argument() : as_argument(l.imag())}, w));
   }
   if (is_number(z.re)) {  // 0 has none
     Argument zero = Argument(b("zeros_like", {w.re}));
     return wide_pow({zero, zero}, w);
   }
   Pair base = z.is_real() ? Pair{z.re, Argument(b("zeros_like", {z.re}))} : z;
-  Pair power = exp(mul(log(base), w));
+  Pair power = exp(times_infinite(log(base), w));
   // Where the logarithm is infinite eager's exponential has a size alone: infinite, 0 or unknown, as the exponent's
   // sign says.
   Value* size = abs(base);
-  Value *nothing = b("eq.Scalar", {size, Scalar(0)}), *infinite = b("isinf", {size});
+  Value* nothing = b("eq.Scalar", {size, Scalar(0)});
+  Value* infinite = b("logical_or", {b("isinf", {base.re}), b("isinf", {base.im})});
   Value* edge = b("logical_or", {nothing, infinite});
   Value* sign = b("where.ScalarSelf", {infinite, Scalar(1.0), b("full_like", {size, Scalar(-1.0)})});
   Value* growth = is_number(w.re) ? b.mul(sign, Scalar(real_number(w.re))) : b.mul(sign, w.re.as_value());
@@ -154,42 +135,6 @@ Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   Value* at_edge_re = b("where.ScalarSelf", {grows, Scalar(static_cast<double>(INFINITY)), at_edge_im});
   return {Argument(b("where.self", {edge, at_edge_re, power.re})),
           Argument(b("where.self", {edge, at_edge_im, power.im}))};
-}
-
-// (sinh a cosh a + i sin b cos b) / (sinh² a + cos² b), which does not cancel near a pole; beyond 20 the first is ±1 to
-// the last digit, and would overflow.
-Pair ComplexBuild::tanh(const Pair& z) {
-  Value* a = b("clamp", {z.re, Scalar(-20.0), Scalar(20.0)});
-  Value *rise = b("sinh", {a}), *cosine = b("cos", {z.im});
-  Value* below = b.add(b.mul(rise, rise), b.mul(cosine, cosine));
-  return {Argument(b.div(b.mul(rise, b("cosh", {a})), below)), Argument(b.div(b.mul(b("sin", {z.im}), cosine), below))};
-}
-
-// Odd: computed where the real part has no sign, since z + sqrt(z² + 1) cancels otherwise. Where z² would overflow
-// it is log(2 z), of which a sixteenth is taken out.
-Pair ComplexBuild::asinh(const Pair& z) {
-  const Pair sign = real_pair(Argument(b("copysign.Tensor", {b("ones_like", {z.re}), z.re})));
-  Pair right = mul(z, sign);
-  Pair root = sqrt(add(mul(right, right), real_pair(as_argument(1))));
-  const Pair sum = add(right, root);
-  auto beyond = [&](const Argument& part) { return b("gt.Scalar", {b("abs", {part}), Scalar(1e10)}); };
-  Value* large = b("logical_or", {beyond(z.re), beyond(z.im)});
-  auto choose = [&](const Argument& part, const Argument& usual) {
-    return Argument(b("where.self", {large, b.mul(part, Scalar(0.125)), usual}));
-  };
-  Pair out = log({choose(right.re, sum.re), choose(right.im, sum.im)});
-  out.re = Argument(b("where.self", {large, b.add(out.re, Scalar(std::log(16.0))), out.re}));
-  return mul(out, sign);
-}
-
-Pair ComplexBuild::atanh(const Pair& z) {
-  Pair one = real_pair(as_argument(1));
-  return scaled(sub(log(add(z, one)), log({sum(as_argument(1), z.re, -1), sum({}, z.im, -1)})), 0.5);
-}
-
-Pair ComplexBuild::acosh(const Pair& z) {
-  Pair one = real_pair(as_argument(1));
-  return log(add(z, mul(sqrt(add(z, one)), sqrt(sub(z, one)))));
 }
 
 Value* ComplexBuild::is_true(const Pair& z) {
@@ -252,8 +197,6 @@ Pair times_alpha(ComplexBuild& c, const Pair& x, const Pair& factor) {
   return is_real_one(factor) ? x : c.mul(x, factor);
 }
 
-Pair build_sigmoid(ComplexBuild& c, const Pair& z) { return c.scaled(c.add(c.tanh(c.scaled(z, 0.5)), one()), 0.5); }
-Pair build_asin(ComplexBuild& c, const Pair& z) { return c.neg(c.times_i(c.asinh(c.times_i(z)))); }
 Pair both(ComplexBuild& c, std::string_view test, std::string_view join, const Pair& z) {
   return real_pair(Argument(c.b(join, {c.b(test, {z.re}), c.b(test, {z.im})})));
 }
@@ -274,8 +217,11 @@ Pair build_log1p(ComplexBuild& c, const Pair& z) {
   Value *square = b.mul(z.im, z.im), *beside = b.add(z.re, Scalar(1.0));
   Value* inner = b.add(b.mul(z.re, b.add(z.re, Scalar(2.0))), square);
   Value* near = b("lt.Scalar", {b.add(b.mul(z.re, z.re), square), Scalar(0.25)});
-  Value *small = b.mul(b("log1p", {inner}), Scalar(0.5)), *other = b("log", {b("hypot", {beside, z.im})});
-  return {Argument(b("where.self", {near, small, other})), Argument(b("atan2", {z.im, beside}))};
+  // Of what squares lose, and of -0, there is nothing to add to.
+  Value* nothing = b("eq.Scalar", {inner, Scalar(0)});
+  Value* small = b("where.self", {nothing, z.re, b.mul(b("log1p", {inner}), Scalar(0.5))});
+  const Pair other = c.log({Argument(beside), z.im});
+  return {Argument(b("where.self", {near, small, other.re})), other.im};
 }
 Pair logical(ComplexBuild& c, std::string_view op, Operands x) {
   return real_pair(Argument(c.b(op, {c.is_true(x[0]), c.is_true(x[1])})));
@@ -321,6 +267,13 @@ Complex power(Complex z, Complex w) {
   if (w == Complex(1)) return z;
   if (w == Complex(0)) return 1;
   return std::pow(z, w);
+}
+
+// sin(πz) / (πz), where the sine may overflow in the type.
+template <class T>
+Complex sine_over(Complex z) {
+  const auto turn = std::complex<T>(z) * std::numbers::pi_v<T>;
+  return turn == T(0) ? Complex(1) : over<T>(Complex(std::sin(turn)), Complex(turn));
 }
 
 Complex truth_of(bool b) { return b ? 1.0 : 0.0; }
@@ -447,40 +400,28 @@ const ComplexFormula square = {{"self"},
                                [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[0]); },
                                [](P x) { return times<double>(x[0], x[0]); },
                                [](P x) { return times<float>(x[0], x[0]); }};
-const ComplexFormula sin = {{"self"},
-                            [](ComplexBuild& c, Operands x) {
-                              return Pair{times(c, each(c, "sin", x[0].re), each(c, "cosh", x[0].im)),
-                                          times(c, each(c, "cos", x[0].re), each(c, "sinh", x[0].im))};
-                            },
-                            [](P x) { return std::sin(x[0]); }};
-const ComplexFormula cos = {{"self"},
-                            [](ComplexBuild& c, Operands x) {
-                              return Pair{times(c, each(c, "cos", x[0].re), each(c, "cosh", x[0].im)),
-                                          each(c, "neg", times(c, each(c, "sin", x[0].re), each(c, "sinh", x[0].im)))};
-                            },
-                            [](P x) { return std::cos(x[0]); }};
-const ComplexFormula sinh = {{"self"},
-                             [](ComplexBuild& c, Operands x) {
-                               return Pair{times(c, each(c, "sinh", x[0].re), each(c, "cos", x[0].im)),
-                                           times(c, each(c, "cosh", x[0].re), each(c, "sin", x[0].im))};
-                             },
-                             [](P x) { return std::sinh(x[0]); }};
-const ComplexFormula cosh = {{"self"},
-                             [](ComplexBuild& c, Operands x) {
-                               return Pair{times(c, each(c, "cosh", x[0].re), each(c, "cos", x[0].im)),
-                                           times(c, each(c, "sinh", x[0].re), each(c, "sin", x[0].im))};
-                             },
-                             [](P x) { return std::cosh(x[0]); }};
+const ComplexFormula sin = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.sin(x[0]); }, [](P x) { return std::sin(x[0]); }};
+const ComplexFormula cos = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.cos(x[0]); }, [](P x) { return std::cos(x[0]); }};
+const ComplexFormula sinh = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.sinh(x[0]); }, [](P x) { return std::sinh(x[0]); }};
+const ComplexFormula cosh = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.cosh(x[0]); }, [](P x) { return std::cosh(x[0]); }};
 const ComplexFormula tanh = {
     {"self"}, [](ComplexBuild& c, Operands x) { return c.tanh(x[0]); }, [](P x) { return std::tanh(x[0]); }};
 const ComplexFormula tan = {{"self"},
                             [](ComplexBuild& c, Operands x) { return c.neg(c.times_i(c.tanh(c.times_i(x[0])))); },
                             [](P x) { return std::tan(x[0]); }};
 const ComplexFormula sigmoid = {
-    {"self"}, [](ComplexBuild& c, Operands x) { return build_sigmoid(c, x[0]); }, [](P x) { return logistic(x[0]); }};
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.sigmoid(x[0]); }, [](P x) { return logistic(x[0]); }};
 const ComplexFormula silu = {{"self"},
-                             [](ComplexBuild& c, Operands x) { return c.mul(x[0], build_sigmoid(c, x[0])); },
+                             [](ComplexBuild& c, Operands x) { return c.mul(x[0], c.sigmoid(x[0])); },
                              [](P x) { return x[0] * logistic(x[0]); }};
+const ComplexFormula sinc = {{"self"},
+                             [](ComplexBuild& c, Operands x) { return c.sinc(x[0]); },
+                             [](P x) { return sine_over<double>(x[0]); },
+                             [](P x) { return sine_over<float>(x[0]); }};
 const ComplexFormula asinh = {
     {"self"}, [](ComplexBuild& c, Operands x) { return c.asinh(x[0]); }, [](P x) { return std::asinh(x[0]); }};
 const ComplexFormula acosh = {
@@ -488,15 +429,11 @@ const ComplexFormula acosh = {
 const ComplexFormula atanh = {
     {"self"}, [](ComplexBuild& c, Operands x) { return c.atanh(x[0]); }, [](P x) { return std::atanh(x[0]); }};
 const ComplexFormula asin = {
-    {"self"}, [](ComplexBuild& c, Operands x) { return build_asin(c, x[0]); }, [](P x) { return std::asin(x[0]); }};
-const ComplexFormula acos = {{"self"},
-                             [](ComplexBuild& c, Operands x) {
-                               return c.add(c.neg(build_asin(c, x[0])), real_pair(as_argument(std::numbers::pi / 2)));
-                             },
-                             [](P x) { return std::acos(x[0]); }};
-const ComplexFormula atan = {{"self"},
-                             [](ComplexBuild& c, Operands x) { return c.neg(c.times_i(c.atanh(c.times_i(x[0])))); },
-                             [](P x) { return std::atan(x[0]); }};
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.asin(x[0]); }, [](P x) { return std::asin(x[0]); }};
+const ComplexFormula acos = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.acos(x[0]); }, [](P x) { return std::acos(x[0]); }};
+const ComplexFormula atan = {
+    {"self"}, [](ComplexBuild& c, Operands x) { return c.atan(x[0]); }, [](P x) { return std::atan(x[0]); }};
 const ComplexFormula abs = {{"self"},
                             [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.abs(x[0]))); },
                             [](P x) { return Complex(std::abs(x[0])); }};

@@ -29,14 +29,25 @@ class ComplexBuild {
   Pair neg(const Pair& x) { return scaled(x, -1); }
   Pair conj(const Pair& x);
   Pair times_i(const Pair& x);
+  Pair pow(const Pair& z, const Pair& w);
+  // complex_elementary.cpp
   Pair exp(const Pair& z);
   Pair log(const Pair& z);
   Pair sqrt(const Pair& z);
-  Pair pow(const Pair& z, const Pair& w);
+  Pair sin(const Pair& z);
+  Pair cos(const Pair& z);
+  Pair sinh(const Pair& z);
+  Pair cosh(const Pair& z);
   Pair tanh(const Pair& z);
+  Pair sigmoid(const Pair& z);
+  Pair asin(const Pair& z);
+  Pair acos(const Pair& z);
+  Pair atan(const Pair& z);
   Pair asinh(const Pair& z);
-  Pair atanh(const Pair& z);
   Pair acosh(const Pair& z);
+  Pair atanh(const Pair& z);
+  Pair sinc(const Pair& z);
+  Pair times_infinite(const Pair& x, const Pair& y);
   Value* abs(const Pair& z) { return b("hypot", {z.re, z.im}); }
   Value* angle(const Pair& z) { return b("atan2", {z.im, z.re}); }
   Value* is_true(const Pair& z);  // not zero
@@ -78,8 +89,8 @@ struct ComplexFormula {
 namespace complex_formulas {
 extern const ComplexFormula add, sub, rsub, mul, div, pow, tensor_pow, eq, ne, logical_and, logical_or, logical_xor,
     logical_not, addcmul, addcdiv, lerp, from_parts, polar, neg, exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt,
-    reciprocal, square, sin, cos, sinh, cosh, tanh, tan, sigmoid, silu, asinh, acosh, atanh, asin, acos, atan, abs,
-    angle, sgn, isnan, isinf, isfinite, isreal, conj, real, imag, view_as_real, view_as_complex;
+    reciprocal, square, sin, cos, sinh, cosh, tanh, tan, sigmoid, silu, sinc, asinh, acosh, atanh, asin, acos, atan,
+    abs, angle, sgn, isnan, isinf, isfinite, isreal, conj, real, imag, view_as_real, view_as_complex;
 }
 
 }  // namespace kiln

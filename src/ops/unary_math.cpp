@@ -307,6 +307,7 @@ void register_unary_math(Registry& registry) {
   registry.describe({"sgn"}, complex_by(complex_formulas::sgn));
   registry.describe({"sigmoid"}, complex_by(complex_formulas::sigmoid));
   registry.describe({"sin"}, complex_by(complex_formulas::sin));
+  registry.describe({"sinc"}, complex_by(complex_formulas::sinc));
   registry.describe({"sinh"}, complex_by(complex_formulas::sinh));
   registry.describe({"sqrt"}, complex_by(complex_formulas::sqrt));
   registry.describe({"square"}, complex_by(complex_formulas::square));
