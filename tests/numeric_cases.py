@@ -63,6 +63,13 @@ def complex_near_zero(of):
               "complex functions of small numbers and next to 1 and i", tolerance={"rtol": 4e-6, "atol": 0})
 
 
+def weights_of_no_bins(of):
+    """Of an empty input eager counts, whatever the weights."""
+    def forward(self, numbers, weights):
+        return torch.bincount(numbers, weights), torch.bincount(numbers, weights.double(), minlength=4)
+    return of(forward, [(torch.zeros(0, dtype=torch.int64), torch.zeros(0))], "bincount of nothing, with weights")
+
+
 def add_cases(case, of):
     def add(make):
         def made():
@@ -70,5 +77,5 @@ def add_cases(case, of):
         made.__name__ = make.__name__
         case(made)
     for make in (sums_of_exponentials_near_zero, complex_at_infinities, complex_sigmoid_far_out, complex_powers_far_out,
-                 complex_near_zero):
+                 complex_near_zero, weights_of_no_bins):
         add(make)

@@ -194,7 +194,9 @@ void register_bincount(Registry& r) {
     if (self.sizes.size() != 1)
       fail_user("K0201", "bincount only supports 1-d non-negative integral inputs", call.where());
     DType dtype = DType::i64;
-    if (const Value* weights = call.tensor_or_null("weights"))
+    // Of an empty input eager looks at no weights.
+    const bool empty = self.sizes[0].is_constant() && self.sizes[0].value() == 0;
+    if (const Value* weights = call.tensor_or_null("weights"); weights && !empty)
       dtype = weights->type.dtype == DType::f32 ? DType::f32 : DType::f64;
     const auto& results = call.node().results;
     bool typed = !results.empty() && results[0]->type.sizes.size() == 1;
@@ -220,6 +222,7 @@ void register_bincount(Registry& r) {
                     {{spec({6}, DType::i64, 0, 4), spec({6})}},
                     {{spec({6}, DType::i32, 0, 4), Argument::None{}, Scalar(9)}},
                     {{spec({0}, DType::i64)}},
+                    {{spec({0}, DType::i64), spec({0}), Scalar(3)}},
                     {{spec({3})}, true},
                     {{spec({3, 2}, DType::i64)}, true}};
   r.add(std::move(record));
