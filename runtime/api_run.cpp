@@ -8,9 +8,9 @@ using namespace kiln::runtime;
 namespace {
 
 kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                size_t output_count, void* stream, int32_t wait) {
+                size_t output_count, void* stream, int32_t wait, const uint64_t* seed) {
   kiln_status status =
-      guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count, stream, wait); });
+      guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count, stream, wait, seed); });
   if (status == KILN_OK) return status;
   for (size_t i = 0; i < output_count; ++i)
     if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
@@ -19,11 +19,11 @@ kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_
 
 // What settings of the model want to know of its runs.
 kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                     size_t output_count, void* stream) {
+                     size_t output_count, void* stream, const uint64_t* seed) {
   const NativeStackScope scope(instance->native_stacks);
   MinifierDump* dump = instance->dump.get();
   if (dump) dump->before(inputs, input_count);
-  const kiln_status status = run(instance, inputs, input_count, outputs, output_count, stream, 1);
+  const kiln_status status = run(instance, inputs, input_count, outputs, output_count, stream, 1, seed);
   if (status == KILN_OK) return status;
   // A hook that said stop is no failure.
   if (dump && status == KILN_ERROR_INPUT)
@@ -54,8 +54,8 @@ kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t i
   KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
   KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
   if (hooks_built && !instance->plain) [[unlikely]]
-    return run_told(instance, inputs, input_count, outputs, output_count, nullptr);
-  return run(instance, inputs, input_count, outputs, output_count, nullptr, 1);
+    return run_told(instance, inputs, input_count, outputs, output_count, nullptr, nullptr);
+  return run(instance, inputs, input_count, outputs, output_count, nullptr, 1, nullptr);
 }
 
 kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
@@ -64,12 +64,17 @@ kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, siz
   KILN_NOT_NULL(instance);
   KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
   KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
-  KILN_REQUIRE(options->struct_size >= offsetof(kiln_run_options, reserved),
+  KILN_REQUIRE(options->struct_size >= offsetof(kiln_run_options, seeded),
                "options->struct_size is not set: it is sizeof of the struct");
   KILN_REQUIRE(options->wait >= -1 && options->wait <= 1, "options->wait must be -1, 0 or 1");
+  const uint64_t* seed = nullptr;
+  if (options->struct_size >= offsetof(kiln_run_options, seed) + sizeof(options->seed)) {
+    KILN_REQUIRE(options->seeded == 0 || options->seeded == 1, "options->seeded must be 0 or 1");
+    if (options->seeded) seed = &options->seed;
+  }
   if (hooks_built && !instance->plain) [[unlikely]]
-    return run_told(instance, inputs, input_count, outputs, output_count, options->stream);
-  return run(instance, inputs, input_count, outputs, output_count, options->stream, options->wait);
+    return run_told(instance, inputs, input_count, outputs, output_count, options->stream, seed);
+  return run(instance, inputs, input_count, outputs, output_count, options->stream, options->wait, seed);
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {

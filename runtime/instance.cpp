@@ -87,14 +87,15 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
 }
 
 void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count, void* stream,
-                   int wait) {
+                   int wait, const uint64_t* seed) {
   CallState state;
   state.hook = observer_;
   state.stream = stream;
   // Where a kernel can raise, the caller is told by this call.
   state.wait = wait > 0 || (wait == 0 && (!stream || model_->program().raises));
   if (model_->plan().uses_random)
-    state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
+    state.seed = seed ? mix(*seed, 0)
+                      : mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
   Lease lease(*model_);
   if (!model_->program().stateful) {
     (*lease).call(state, inputs, input_count, outputs, output_count);

@@ -161,9 +161,9 @@ class Instance {
  public:
   explicit Instance(std::shared_ptr<Model> model);
 
-  // `stream`, `wait`: as kiln_run_options has them.
+  // `stream`, `wait`: as kiln_run_options has them. `seed`: of this call alone; nullptr: the instance's next.
   void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count,
-           void* stream = nullptr, int wait = 1);
+           void* stream = nullptr, int wait = 1, const uint64_t* seed = nullptr);
   void set_seed(uint64_t seed);
   void set_hook(kiln_hook_fn hook, void* user);
   // Sees every step beside the hook; gives back the one that did so far.

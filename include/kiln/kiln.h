@@ -30,7 +30,7 @@ extern "C" {
 
 /* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test;
  * 6: kiln_load_options.host_tensors; 7: kiln_run_with, kiln_step.seconds, KILN_HOOK_WRITTEN */
-#define KILN_API_VERSION 7
+#define KILN_API_VERSION 8
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -195,10 +195,13 @@ typedef struct kiln_run_options {
    * kernel can raise; a later call of the instance then returns the error. Until the work is done inputs, outputs and
    * borrowed constants are in use. */
   int32_t wait;
-  int32_t reserved;
+  /* 1: this call draws the random numbers of `seed`, however many calls there were before, and leaves the instance's
+   * own sequence (kiln_set_seed) where it is. 0: the next of that sequence. (Since version 8) */
+  int32_t seeded;
+  uint64_t seed;
 } kiln_run_options;
 
-/* kiln_run on a stream of the caller's. options may be NULL: as kiln_run. */
+/* kiln_run on a stream of the caller's, or with a seed. options may be NULL: as kiln_run. */
 KILN_API kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
                                    kiln_value* outputs, size_t output_count, const kiln_run_options* options);
 

@@ -292,7 +292,7 @@ class Instance {
   // On a stream of the caller's (kiln_run_options).
   Result<void> try_run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count,
                        void* stream, int32_t wait = 0) const {
-    const kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0};
+    const kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0, 0};
     return result_of(kiln_run_with(handle_, inputs, input_count, outputs, output_count, &options));
   }
   Result<void> try_set_seed(uint64_t seed) { return result_of(kiln_set_seed(handle_, seed)); }

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from . import config, errors
+from . import _dynamo_random, config, errors
 from ._package import AOTICompiledModel, compile_with_callbacks
 
 # The directory of packages that this process compiled for torch.compile.
@@ -62,6 +62,7 @@ class CompiledGraph:
         self._graph = graph
         self._settings = settings
         self._dynamic = tuple(_dynamic_dims(example) for example in examples)
+        self._draws = _dynamo_random.draws(graph)
         self._models: list[AOTICompiledModel] = []
         self._lock = threading.Lock()
 
@@ -105,9 +106,10 @@ class CompiledGraph:
     def __call__(self, inputs: list[Any]) -> list[Any]:
         values = list(inputs)
         inputs.clear()
+        seed = _dynamo_random.next_seed() if self._draws else None
         for model in self._models:
             try:
-                return model._run_flat(values)
+                return model._run_flat(values, seed)
             except errors.InputError as error:
                 # Compiled for other sizes: the next one may fit. What else is wrong with an input is the caller's.
                 if error.code not in ("K0612", "K0615", "K0616", "K0617", "K0618", "K0619"):
@@ -115,7 +117,7 @@ class CompiledGraph:
         with self._lock:
             model = self._compile(values)
             self._models.append(model)
-        return model._run_flat(values)
+        return model._run_flat(values, seed)
 
 
 # PyTorch's names for sets of Inductor's options. CUDA graphs are replayed wherever that is safe, without being asked.
@@ -149,4 +151,4 @@ def backend(graph: Any, examples: Sequence[Any], **given: Any) -> Callable[..., 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    return aot_autograd(fw_compiler=compiler)(graph, examples)  # type: ignore[no-any-return]
+    return aot_autograd(fw_compiler=compiler, partition_fn=_dynamo_random.partition)(graph, examples)  # type: ignore[no-any-return]

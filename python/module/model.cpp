@@ -239,7 +239,7 @@ Object Model::structured(std::vector<Object>& results) const {
   return unflatten(out_, next);
 }
 
-std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
+std::vector<Object> Model::run(PyObject* const* inputs, size_t count, const uint64_t* seed) {
   if (count != inputs_.size()) {
     // The runtime's own message names what it takes.
     kiln_value nothing{};
@@ -267,7 +267,7 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   Outputs outputs(output_count_);
   // torch's tensors are used in the order of its stream; those of others may be looked at when the call returns.
   const bool wait = style.family != Family::torch;
-  check(run_unlocked(values.get(), count, outputs.values.get(), stream, wait));
+  check(run_unlocked(values.get(), count, outputs.values.get(), stream, wait, seed));
   style.choose_without_tensors();
   std::vector<Object> out;
   out.reserve(output_count_);
@@ -290,7 +290,8 @@ void Model::wait_until(bool (Model::*ready)() const) const {
   }
 }
 
-kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait) {
+kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait,
+                                const uint64_t* seed) {
   const bool watch = torch_profiler_is_on();
   if (watch || watched_) [[unlikely]]
     wait_until(watch ? &Model::nobody_runs : &Model::nobody_watches);
@@ -302,9 +303,14 @@ kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_val
   kiln_status status;
   {
     const WithoutLock unlocked;
-    if (!wait && !stream) stream = default_stream;
-    const kiln_run_options options{sizeof(kiln_run_options), stream, wait ? 1 : errors_later ? -1 : 0, 0};
-    status = kiln_run_with(instance_, inputs, count, outputs, output_count_, gpu_ < 0 ? nullptr : &options);
+    if (gpu_ >= 0 && !wait && !stream) stream = default_stream;
+    const kiln_run_options options{sizeof(kiln_run_options), stream,
+                                   gpu_ < 0 || wait ? 1
+                                   : errors_later   ? -1
+                                                    : 0,
+                                   seed ? 1 : 0, seed ? *seed : 0};
+    const bool plain = gpu_ < 0 && !seed;
+    status = kiln_run_with(instance_, inputs, count, outputs, output_count_, plain ? nullptr : &options);
   }
   --running_;
   if (watch) {
@@ -329,7 +335,7 @@ Object Model::call(PyObject* args, PyObject* kwargs) {
   return structured(results);
 }
 
-Object Model::run_flat(PyObject* inputs) {
+Object Model::run_flat(PyObject* inputs, const uint64_t* seed) {
   std::vector<Object> kept;
   std::vector<PyObject*> pointers;
   const Py_ssize_t count = PySequence_Size(inputs);
@@ -338,7 +344,7 @@ Object Model::run_flat(PyObject* inputs) {
     kept.push_back(Object::checked(PySequence_GetItem(inputs, i)));
     pointers.push_back(kept.back().get());
   }
-  std::vector<Object> results = run(pointers.data(), pointers.size());
+  std::vector<Object> results = run(pointers.data(), pointers.size(), seed);
   Object list = Object::checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (size_t i = 0; i < results.size(); ++i)
     PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), results[i].release());

@@ -22,7 +22,9 @@ class Model {
   // `constants` a dict from the position of a flat input to the value that it always has.
   void set_structure(PyObject* in_tree, PyObject* out_tree, PyObject* names, PyObject* constants);
   Object call(PyObject* args, PyObject* kwargs);
-  Object run_flat(PyObject* inputs);  // a sequence of flat inputs; gives the list of flat outputs
+  // A sequence of flat inputs; gives the list of flat outputs. `seed`: of this call's random numbers; nullptr: the
+  // next.
+  Object run_flat(PyObject* inputs, const uint64_t* seed);
   std::vector<Object> leaves_of(PyObject* args, PyObject* kwargs) const;  // flat inputs of a call
 
   bool idle() const { return running_ == 0; }  // no call is running
@@ -43,8 +45,9 @@ class Model {
   bool take_number(PyObject* object, size_t i, kiln_value& out) const;
   Object structured(std::vector<Object>& results) const;
   // Runs on flat inputs; the outputs as Python objects.
-  std::vector<Object> run(PyObject* const* inputs, size_t count);
-  kiln_status run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait);
+  std::vector<Object> run(PyObject* const* inputs, size_t count, const uint64_t* seed = nullptr);
+  kiln_status run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait,
+                           const uint64_t* seed = nullptr);
   void wait_until(bool (Model::*ready)() const) const;
   bool nobody_runs() const { return running_ == 0 && !watched_; }
   bool nobody_watches() const { return !watched_; }

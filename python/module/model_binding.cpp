@@ -1,4 +1,5 @@
 // What Python sees of a loaded package.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -286,10 +287,12 @@ void bind_model(nb::module_& module) {
            [](Model& self, nb::handle in, nb::handle out, nb::handle names, nb::handle constants) {
              guarded([&] { self.set_structure(in.ptr(), out.ptr(), names.ptr(), constants.ptr()); });
            })
-      .def("_run_flat",
-           [](Model& self, nb::handle inputs) {
-             return guarded([&] { return nb::steal(self.run_flat(inputs.ptr()).release()); });
-           })
+      .def(
+          "_run_flat",
+          [](Model& self, nb::handle inputs, std::optional<uint64_t> seed) {
+            return guarded([&] { return nb::steal(self.run_flat(inputs.ptr(), seed ? &*seed : nullptr).release()); });
+          },
+          nb::arg("inputs"), nb::arg("seed") = nb::none())
       .def(
           "_bind",
           [](nb::handle self, nb::tuple args, nb::dict kwargs) {

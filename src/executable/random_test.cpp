@@ -5,7 +5,10 @@
 #include <cmath>
 #include <set>
 
+#include "base/file.h"
+#include "compile/compile.h"
 #include "executable/executable.h"
+#include "kiln/kiln.h"
 #include "ops/op_record.h"
 #include "ops/sample_program.h"
 
@@ -100,6 +103,50 @@ TEST(RandomOperators, MultinomialFollowsTheWeights) {
   Distribution d{"aten.multinomial.default", {weights, Scalar(count), Scalar(true)}, 1.5, 1.25, 0, 3};
   expect_distribution(d, drawn(d, Backend::interpret));
   expect_distribution(d, drawn(d, Backend::compiled));
+}
+
+// A seed of one call gives the same numbers whenever it comes, and the instance's own sequence goes on as if that call
+// had not been.
+TEST(RandomOperators, OneCallHasASeedOfItsOwn) {
+  TemporaryDirectory folder{"kiln-test"};
+  const std::string path = join_path(folder.path(), "random.kiln.pt2");
+  const Sample sample{{List{6}}};
+  Program program = program_from_sample(*Registry::instance().find("aten.rand.default"), sample, false, 1);
+  Settings settings(Phase::compile);
+  CompileOptions compile_options;
+  compile_options.settings = &settings;
+  compile(program, path, compile_options);
+  kiln_load_options load{};
+  load.struct_size = sizeof load, load.device_index = -1, load.ignore_environment = 1;
+  kiln_model* model = nullptr;
+  kiln_instance* instance = nullptr;
+  ASSERT_EQ(kiln_load(path.c_str(), &load, &model), KILN_OK) << kiln_last_error();
+  ASSERT_EQ(kiln_instance_create(model, &instance), KILN_OK) << kiln_last_error();
+  kiln_run_options options{sizeof options, nullptr, 1, 0, 0};
+  auto numbers_of = [&](int32_t seeded, uint64_t seed) {
+    options.seeded = seeded, options.seed = seed;
+    kiln_value out{};
+    EXPECT_EQ(kiln_run_with(instance, nullptr, 0, &out, 1, &options), KILN_OK) << kiln_last_error();
+    const float* values = static_cast<const float*>(out.as.tensor->data);
+    std::vector<float> numbers(values, values + 6);
+    kiln_value_clear(&out);
+    return numbers;
+  };
+  const std::vector<float> first = numbers_of(0, 0), second = numbers_of(0, 0), seven = numbers_of(1, 7);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(kiln_set_seed(instance, 0), KILN_OK);
+  EXPECT_EQ(numbers_of(0, 7), first);
+  EXPECT_EQ(numbers_of(1, 7), seven);
+  EXPECT_NE(numbers_of(1, 8), seven);
+  EXPECT_EQ(numbers_of(0, 0), second);
+  EXPECT_EQ(numbers_of(1, 0), first);                        // as the first call after kiln_set_seed(0)
+  options.struct_size = offsetof(kiln_run_options, seeded);  // a caller from before there were seeds
+  EXPECT_NE(numbers_of(1, 7), seven);
+  options.struct_size = sizeof options, options.seeded = 2;
+  kiln_value out{};
+  EXPECT_EQ(kiln_run_with(instance, nullptr, 0, &out, 1, &options), KILN_ERROR_ARGUMENT);
+  kiln_instance_free(instance);
+  kiln_model_free(model);
 }
 
 // Every iteration of a loop, and of a loop within it, draws numbers of its own.

@@ -72,7 +72,7 @@ bool near(const std::vector<float>& a, const std::vector<float>& b) {
 
 kiln_status run_on(kiln::Instance& instance, GpuTensor& x, GpuTensor& y, void* stream = nullptr, int32_t wait = 0) {
   kiln_value in = x.value(), out = y.value();
-  kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0};
+  kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0, 0};
   return kiln_run_with(instance.handle(), &in, 1, &out, 1, &options);
 }
 
@@ -275,7 +275,7 @@ TEST(GpuRuns, OutputsOfKilnOnAStream) {
   GpuTensor x0({8, 10}, input(8, 0)), x1({8, 10}, input(8, 1));
   for (int i = 0; i < 4; ++i) {
     kiln_value in[2] = {x0.value(), x1.value()}, out[2] = {};
-    kiln_run_options options{sizeof(kiln_run_options), stream.get(), 0, 0};
+    kiln_run_options options{sizeof(kiln_run_options), stream.get(), 0, 0, 0};
     for (int k = 0; k < 2; ++k)
       ASSERT_EQ(kiln_run_with(instance.handle(), &in[k], 1, &out[k], 1, &options), KILN_OK) << kiln_last_error();
     stream.wait();
@@ -302,7 +302,7 @@ TEST(GpuRuns, AnInstancesBuffersOnTwoStreams) {
   const auto call = [&](kiln::Instance& on, void* stream, int32_t wait) {
     std::vector<kiln_value> out(m);
     kiln_value in = x.value();
-    kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0};
+    kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0, 0};
     EXPECT_EQ(kiln_run_with(on.handle(), &in, 1, out.data(), m, &options), KILN_OK) << kiln_last_error();
     return out;
   };
@@ -408,7 +408,7 @@ TEST(GpuRuns, AnErrorThatNobodyWaitedForComesLater) {
   const auto call = [&](int32_t wait) {
     std::vector<kiln_value> out(model.output_count());
     kiln_value in = ids.value();
-    kiln_run_options options{sizeof(kiln_run_options), stream.get(), wait, 0};
+    kiln_run_options options{sizeof(kiln_run_options), stream.get(), wait, 0, 0};
     const kiln_status status = kiln_run_with(instance.handle(), &in, 1, out.data(), out.size(), &options);
     for (kiln_value& value : out) kiln_value_clear(&value);
     return status;
@@ -432,7 +432,7 @@ TEST(GpuRuns, SizesAreRefusedBeforeKernelsTakeThemForGranted) {
   GpuStream stream;
   const auto call = [&](GpuTensor& x, kiln_value& out) {
     kiln_value in = x.value();
-    kiln_run_options options{sizeof(kiln_run_options), stream.get(), 0, 0};
+    kiln_run_options options{sizeof(kiln_run_options), stream.get(), 0, 0, 0};
     return kiln_run_with(instance.handle(), &in, 1, &out, 1, &options);
   };
   for (int round = 0; round < 4; ++round) {

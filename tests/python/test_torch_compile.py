@@ -105,6 +105,88 @@ class TorchCompile(unittest.TestCase):
 
 
 @needs_torch
+class RandomNumbers(unittest.TestCase):
+    """Seeds come from torch's default generator, one for each call of a graph that draws."""
+
+    def setUp(self):
+        torch._dynamo.reset()
+        self.ones = torch.ones(400)
+
+    @staticmethod
+    def dropout(x):
+        return torch.nn.functional.dropout(x, 0.5, True)
+
+    def test_manual_seed(self):
+        compiled = torch.compile(self.dropout, backend=backend)
+        drawn = []
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            drawn.append((compiled(self.ones), compiled(self.ones)))
+        self.assertTrue(torch.equal(drawn[0][0], drawn[1][0]) and torch.equal(drawn[0][1], drawn[1][1]))
+        self.assertFalse(torch.equal(drawn[0][0], drawn[0][1]))
+        self.assertFalse(torch.equal(drawn[0][0], drawn[2][0]))
+
+    def test_graphs_differ(self):
+        def function(x):
+            first = self.dropout(x)
+            torch._dynamo.graph_break()
+            return first, self.dropout(x)
+
+        first, second = torch.compile(function, backend=backend)(self.ones)
+        self.assertLess((first == second).float().mean().item(), 0.7)
+        other = torch.compile(lambda x: self.dropout(x * 1.0) + 0.0, backend=backend)(self.ones)
+        self.assertLess((first == other).float().mean().item(), 0.7)
+
+    def test_branches_draw_too(self):
+        def function(x):
+            return torch.cond(x.sum() > 0, lambda x: x * torch.rand_like(x), lambda x: x - 1, (x,))
+
+        compiled = torch.compile(function, backend=backend)
+        drawn = []
+        for _ in range(2):
+            torch.manual_seed(3)
+            drawn.append(compiled(self.ones))
+        self.assertTrue(torch.equal(*drawn))
+        self.assertFalse(torch.equal(drawn[0], compiled(self.ones)))
+
+    def test_fork_rng(self):
+        compiled = torch.compile(self.dropout, backend=backend)
+        with torch.random.fork_rng():
+            first = compiled(self.ones)
+        self.assertTrue(torch.equal(first, compiled(self.ones)))
+
+    def test_nothing_is_drawn_for_other_graphs(self):
+        compiled = torch.compile(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x), backend=backend)
+        state = torch.get_rng_state()
+        compiled(torch.ones(1, 2, 4, 8))
+        self.assertTrue(torch.equal(state, torch.get_rng_state()))
+
+    def _check_one_mask(self, net):
+        # The loss is homogeneous in x, and so equals the gradient times x where forward and backward have one mask.
+        x = torch.rand(8, 64, requires_grad=True)
+        loss = net(x)
+        loss.backward()
+        torch.testing.assert_close((x.grad * x).sum(), loss)
+
+    def test_checkpoint_inside(self):
+        from torch.utils.checkpoint import checkpoint
+
+        lin = torch.nn.Linear(64, 64, bias=False)
+
+        def block(x):
+            return self.dropout(torch.relu(lin(x))) * torch.bernoulli(torch.full((8, 64), 0.5)) * 2
+
+        self._check_one_mask(torch.compile(lambda x: checkpoint(block, x, use_reentrant=False).sum(), backend=backend))
+
+    def test_checkpoint_around(self):
+        from torch.utils.checkpoint import checkpoint
+
+        lin = torch.nn.Linear(64, 64, bias=False)
+        block = torch.compile(lambda x: self.dropout(torch.relu(lin(x))) * 2, backend=backend)
+        self._check_one_mask(lambda x: checkpoint(block, x, use_reentrant=False).sum())
+
+
+@needs_torch
 class PythonOperators(unittest.TestCase):
     def test_called_back(self):
         class Net(torch.nn.Module):
