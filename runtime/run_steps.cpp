@@ -17,8 +17,8 @@ using format::StepKind;
 
 namespace {
 
-// Every launch has a random stream of its own: neither steps that share a kernel nor iterations of a loop repeat each
-// other's numbers. A loop mixes its iteration into the seed, so that loops within loops differ too.
+// A loop mixes its iteration into the seed, so that iterations, and loops within loops, do not repeat each other's
+// numbers. Where draws are not numbered through the program (older packages), every launch has a stream of its own too.
 uint64_t mixed_seed(uint64_t seed, int32_t number, int64_t iteration) {
   uint64_t z = seed ^ (static_cast<uint64_t>(static_cast<uint32_t>(number)) << 32 | static_cast<uint32_t>(iteration));
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
@@ -27,7 +27,9 @@ uint64_t mixed_seed(uint64_t seed, int32_t number, int64_t iteration) {
 
 }  // namespace
 
-uint64_t Run::step_seed(const PreparedStep& prepared) const { return mixed_seed(seed_, prepared.step->number, 0); }
+uint64_t Run::step_seed(const PreparedStep& prepared) const {
+  return program_.plan.numbered_draws ? seed_ : mixed_seed(seed_, prepared.step->number, 0);
+}
 
 // Launches that come again are handed to the device in one piece.
 void Run::replayed_block(const std::vector<int32_t>& steps) {
@@ -177,7 +179,7 @@ void Run::control(const PreparedStep& prepared) {
   if constexpr (observed) iterations_.push_back(0);
   for (int64_t i = 0;; ++i) {
     iteration_ = i;
-    seed_ = mixed_seed(outer_seed, prepared.step->number, i + 1);
+    seed_ = mixed_seed(outer_seed, program_.plan.numbered_draws ? 0 : prepared.step->number, i + 1);
     if constexpr (observed) iterations_.back() = i;
     if (prepared.step->iteration_symbol != none) define(prepared.step->iteration_symbol, i, prepared);
     block<observed>(prepared.blocks[0]);

@@ -204,7 +204,7 @@ void Lowering::lower_node(const Node& node, Block& block) {
       lower_call(node, block);
     } else if (node.op->lower) {
       size_t before = block.size();
-      LowerCall call(node, node.op->schema, program_, block, buffers_, ranges_);
+      LowerCall call(node, node.op->schema, program_, block, buffers_, ranges_, draws_);
       node.op->lower(call);
       forget_known_symbols(block, before);
     } else {

@@ -82,6 +82,7 @@ class Lowering {
   std::set<std::string> bound_;                // symbols whose values are known at this point of the program
   std::map<std::string, BufferId> read_from_;  // symbols of numbers that were read from data
   int control_flow_count_ = 0;
+  int64_t draws_ = 0;  // nodes that draw random numbers, so far
 };
 
 }  // namespace kiln

@@ -3,8 +3,8 @@
 namespace kiln {
 
 LowerCall::LowerCall(const Node& node, const Schema& schema, loops::LoopProgram& program, loops::Block& block,
-                     const std::map<const Value*, loops::BufferId>& buffers, const RangeEnv& ranges)
-    : OpCall(node, schema), program_(program), block_(block), buffers_(buffers), ranges_(ranges) {}
+                     const std::map<const Value*, loops::BufferId>& buffers, const RangeEnv& ranges, int64_t& draws)
+    : OpCall(node, schema), program_(program), block_(block), buffers_(buffers), ranges_(ranges), draws_(draws) {}
 
 loops::BufferId LowerCall::buffer(const Value* value) const {
   auto found = buffers_.find(value);

@@ -10,7 +10,7 @@ namespace kiln {
 class LowerCall : public OpCall {
  public:
   LowerCall(const Node& node, const Schema& schema, loops::LoopProgram& program, loops::Block& block,
-            const std::map<const Value*, loops::BufferId>& buffers, const RangeEnv& ranges);
+            const std::map<const Value*, loops::BufferId>& buffers, const RangeEnv& ranges, int64_t& draws);
 
   loops::LoopProgram& program() { return program_; }
   const RangeEnv& ranges() const { return ranges_; }
@@ -31,12 +31,15 @@ class LowerCall : public OpCall {
   // A number argument as a value of the given type, constant or symbolic.
   loops::ValueId scalar_value(loops::KernelBuilder& k, std::string_view arg, DType dtype) const;
   int site(std::string message);
+  // The number of a node that draws, in the order of the program: where its numbers start among the run's.
+  int64_t next_draw() { return draws_++; }
 
  private:
   loops::LoopProgram& program_;
   loops::Block& block_;
   const std::map<const Value*, loops::BufferId>& buffers_;
   const RangeEnv& ranges_;
+  int64_t& draws_;
 };
 
 }  // namespace kiln

@@ -80,6 +80,7 @@ void decompose_all(Program& program) {
 
 // The driver of src/lower, for one straight list of nodes.
 loops::LoopProgram lower_all(const Program& program) {
+  int64_t draws = 0;
   loops::LoopProgram out;
   out.symbols = program.symbols;
   const RangeEnv ranges = program.ranges();
@@ -109,7 +110,7 @@ loops::LoopProgram lower_all(const Program& program) {
       for (const Value* item : result->items)
         if (item) add(item, loops::BufferRole::temp, -1);
     }
-    LowerCall call(*node, node->op->schema, out, out.block, buffers, ranges);
+    LowerCall call(*node, node->op->schema, out, out.block, buffers, ranges, draws);
     node->op->lower(call);
   }
   for (const Argument& output : program.graph.outputs) {

@@ -24,16 +24,11 @@ void add_random(Registry& r, CompositeRow row) {
 
 // ---- The primitive ----
 
-// Where this node's numbers start among the run's: nodes have names of their own (their FNV-1a hash).
-Expr stream_of(const Node& node) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (char c : node.name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return Expr(static_cast<int64_t>(hash >> 34) << 32);
-}
-
 void lower_uniform(LowerCall& call) {
   const Sizes& sizes = call.output_type().sizes;
-  Expr base = stream_of(call.node());
+  // By the order of what draws, not by names or kernels: a program that draws the same and computes something beside it
+  // (the forward half of a training step, and the same without gradients) gets the same numbers from the same seed.
+  const Expr base(call.next_draw() << 32);
   call.kernel([&](KernelBuilder& k) {
     k.parallel(sizes, [&](const std::vector<Expr>& i) {
       Expr at(0);

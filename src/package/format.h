@@ -17,7 +17,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 2, plan_minor = 4;
+inline constexpr uint32_t plan_major = 2, plan_minor = 5;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -258,6 +258,8 @@ struct Plan {
   // Some kernel draws random numbers: each run then has a number of its own. Where none does, runs on several threads
   // need not share a counter.
   bool uses_random = true;
+  // What draws is numbered through the whole program, and so launches need no streams of their own.
+  bool numbered_draws = false;
 };
 
 // ---- Fields, once for reader and writer -----------------------------------------------------------------------------
@@ -330,7 +332,7 @@ void fields(A& a, Plan& v) {
   a(v.model_name), a(v.build_id), a(v.kiln_version), a(v.torch_version), a(v.kernel_abi), a(v.device), a(v.symbols),
       a(v.exprs), a(v.guards), a(v.inputs), a(v.outputs), a(v.constants), a(v.buffers), a(v.kernels), a(v.sites),
       a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values),
-      a(v.uses_random);
+      a(v.uses_random), a(v.numbered_draws);
 }
 
 // ---- The debug section ----------------------------------------------------------------------------------------------

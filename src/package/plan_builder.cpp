@@ -27,6 +27,7 @@ class PlanBuilder {
     for (const Guard& guard : program_.guards)
       plan().guards.push_back({exprs_.add(guard.condition), guard.condition.text(), guard.reason});
     plan().uses_random = draws_random_numbers();
+    plan().numbered_draws = true;
     plan().init = steps(program_.init);
     plan().steps = steps(program_.block);
     plan().exprs = exprs_.take();

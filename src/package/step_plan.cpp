@@ -27,6 +27,7 @@ class Extractor {
     out.kernel_abi = plan_.kernel_abi, out.device = plan_.device;
     out.exprs = plan_.exprs, out.kernels = plan_.kernels, out.sites = plan_.sites, out.code = plan_.code;
     out.custom_libraries = plan_.custom_libraries, out.uses_random = plan_.uses_random;
+    out.numbered_draws = plan_.numbered_draws;
     out.symbols = plan_.symbols;
     for (const KernelArg& used : buffers_used(step_)) add_buffer(used);
     add_symbols();
