@@ -12,7 +12,7 @@ import tempfile
 import threading
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from . import _dynamo_random, config, errors
+from . import _dynamo_graph, _dynamo_random, config, errors
 from ._package import AOTICompiledModel, compile_with_callbacks
 
 # The directory of packages that this process compiled for torch.compile.
@@ -69,19 +69,10 @@ class CompiledGraph:
     def _export(self, inputs: Sequence[Any], dynamic: bool) -> Any:
         import torch
 
-        graph = self._graph
-
-        class Captured(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.graph = graph
-
-            def forward(self, *values: Any) -> Any:
-                return self.graph(*values)
-
+        module = _dynamo_graph.as_module(self._graph)
         shapes = (self._dynamic,) if dynamic else None
         with torch.no_grad():
-            return torch.export.export(Captured(), tuple(map(_plain, inputs)), dynamic_shapes=shapes, strict=False)
+            return torch.export.export(module, tuple(map(_plain, inputs)), dynamic_shapes=shapes, strict=False)
 
     def _compile(self, inputs: Sequence[Any]) -> AOTICompiledModel:
         dynamic = any(dims is not None for dims in self._dynamic) and not self._models

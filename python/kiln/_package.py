@@ -47,9 +47,13 @@ class ExportedFile:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 torch.export.save(program, self.path)
-        except BaseException:
+        except BaseException as problem:
             self._directory.cleanup()
-            raise
+            if type(problem).__name__ != "SerializeError":
+                raise
+            from . import _unsaved
+
+            raise _unsaved.cannot_be_saved(program, problem) from problem
 
     def __enter__(self) -> "ExportedFile":
         return self

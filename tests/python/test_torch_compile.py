@@ -20,6 +20,20 @@ if torch is not None:
     def _(x, k=3):
         return torch.empty_like(x)
 
+    sums = []  # of what the operator below was called with
+
+    @torch.library.custom_op("kiln_tests::noted", mutates_args=())
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        sums.append(x.sum().item())
+        return x + 1
+
+    @noted.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    if hasattr(noted, "register_effect"):
+        noted.register_effect(torch._library.effects.EffectType.ORDERED)
+
     @torch.library.custom_op("kiln_tests::add_to", mutates_args=("x",))
     def add_to(x: torch.Tensor, y: torch.Tensor) -> None:
         x.add_(y)
@@ -93,6 +107,36 @@ class TorchCompile(unittest.TestCase):
         with kiln.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"):
             with self.assertRaises(kiln.CompileError):
                 torch.compile(torch.relu, backend=backend)(torch.ones(7))
+
+    def test_effects_are_called_in_order(self):
+        def function(x):
+            torch.ops.aten._print("one")
+            y = torch.ops.kiln_tests.noted(x)
+            torch._higher_order_ops.print("{}", x.shape[0])
+            return torch.ops.kiln_tests.noted(y) + 1
+
+        sums.clear()
+        compiled = torch.compile(function, backend=backend)
+        torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 4.0))
+        self.assertEqual(sums, [3.0, 6.0])
+
+    def test_what_pytorch_cannot_save_is_named(self):
+        from torch.nn.attention.flex_attention import flex_attention
+
+        def function(q):
+            return flex_attention(q, q, q, score_mod=lambda s, b, h, i, j: s + (i - j))  # here
+
+        with self.assertRaisesRegex(kiln.UnsupportedError, r"higher_order.flex_attention[^$]*--> .*# here") as caught:
+            torch.compile(function, backend=backend)(torch.ones(1, 2, 16, 8))
+        self.assertEqual(caught.exception.code, "K0717")
+
+    def test_lines_are_the_users(self):
+        def function(x):
+            return torch.relu(x)  # here
+
+        with kiln.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"):
+            with self.assertRaisesRegex(kiln.CompileError, "test_torch_compile.py:.*# here"):
+                torch.compile(function, backend=backend)(torch.ones(11))
 
     def test_by_name(self):
         found = importlib.metadata.entry_points(group="torch_dynamo_backends")
@@ -184,6 +228,8 @@ class RandomNumbers(unittest.TestCase):
         lin = torch.nn.Linear(64, 64, bias=False)
         block = torch.compile(lambda x: self.dropout(torch.relu(lin(x))) * 2, backend=backend)
         self._check_one_mask(lambda x: checkpoint(block, x, use_reentrant=False).sum())
+        # Here the first graph has no gradients, and is another one than that which computes again.
+        self._check_one_mask(lambda x: checkpoint(block, x, use_reentrant=True).sum())
 
 
 @needs_torch
