@@ -52,6 +52,21 @@ expect constant 1 err 'unmatched value, expected: 1\.5' -- run "$work/nested.kil
 expect bisect 0 out '.' -- bisect "$work/nested.kiln.pt2" --inputs "$files/arguments.pt"
 expect profile 0 out '.' -- profile "$work/nested.kiln.pt2" --inputs "$files/names.npz" --runs 1
 
+# Arguments that are dataclasses, named tuples and other classes: samples of the export, and files, by the names of fields.
+classes=$files/classes.pt2
+expect classes-compile 0 out 'kernel' -- compile "$classes" -o "$work/classes.kiln.pt2"
+expect classes-flat 0 out '^output 0: float32\[4\]' -- run "$work/classes.kiln.pt2" --inputs "$files/classes_flat.pt"
+cp "$work/out" "$work/first"
+expect classes-samples 0 out '^output 0' -- run "$work/classes.kiln.pt2"
+require classes-samples-same same_values
+expect classes-interpret 0 out '^output 0' -- interpret "$classes"
+require classes-interpret-same same_values
+for file in classes_args_and_kwargs.pt classes_arguments.pt classes_names.pt; do
+  expect "run-$file" 0 out '^output 0' -- run "$work/classes.kiln.pt2" --inputs "$files/$file"
+  require "same-$file" same_values
+done
+expect classes-form 1 err "the model takes: one=\{a, b: \[·, ·\]\}" -- run "$work/classes.kiln.pt2" --inputs "$files/arguments.pt"
+
 # A case takes the same forms, and the outputs that `run -o` writes; names are never taken by position.
 mkdir "$work/case"
 cp "$model" "$work/case/model.pt2"

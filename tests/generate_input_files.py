@@ -80,6 +80,68 @@ class Divides(torch.nn.Module):
         return torch.where(torch.isnan(y), 0.0, y), y.argmax(-1)
 
 
+@dataclasses.dataclass
+class Plain:
+    a: torch.Tensor
+    none: typing.Optional[torch.Tensor] = None
+    b: typing.Any = None
+
+
+@dataclasses.dataclass(slots=True)
+class Slots(Plain):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    a: torch.Tensor
+    none: typing.Optional[torch.Tensor] = None
+    b: typing.Any = None
+
+
+class Pair(typing.NamedTuple):
+    p: torch.Tensor
+    q: torch.Tensor
+
+
+class Node:
+    """A class that is registered with PyTorch's pytree and says the names of its attributes."""
+
+    def __init__(self, u, v):
+        self.v, self.u = v, u
+
+
+torch.utils._pytree._register_namedtuple(Pair, serialized_type_name="classes.Pair")
+for kind in (Plain, Slots, Frozen):
+    torch.export.register_dataclass(kind, serialized_type_name=f"classes.{kind.__name__}")
+torch.utils._pytree.register_pytree_node(
+    Node, lambda node: ([node.u, node.v], ["u", "v"]), lambda children, _: Node(*children),
+    serialized_type_name="classes.Node", to_dumpable_context=lambda names: names,
+    from_dumpable_context=lambda names: names,
+    flatten_with_keys_fn=lambda node: (
+        [(torch.utils._pytree.GetAttrKey(name), getattr(node, name)) for name in ("u", "v")], ["u", "v"]))
+
+
+class Classes(torch.nn.Module):
+    def forward(self, one, two, *, node):
+        parts = [one.a, one.b.p, one.b.q, two["s"].a, two["s"].b[0].a, two["s"].b[0].b, node.u, node.v.a, node.v.b]
+        return sum(part * 3 ** i for i, part in enumerate(parts))
+
+
+def write_classes(folder):
+    """Arguments that are dataclasses (plain, with slots, frozen with slots), named tuples and a class of the user's."""
+    torch.manual_seed(13)
+    x = [torch.randn(4) for _ in range(9)]
+    args = (Plain(x[0], b=Pair(x[1], x[2])), {"s": Slots(x[3], b=[Frozen(x[4], b=x[5])])})
+    kwargs = {"node": Node(x[6], Plain(x[7], b=x[8]))}
+    save_model(torch.export.export(Classes(), args, kwargs), folder / "classes.pt2", False)
+    torch.save(x, folder / "classes_flat.pt")
+    torch.save((args, kwargs), folder / "classes_args_and_kwargs.pt")
+    torch.save({"node": kwargs["node"], "one": args[0], "two": args[1]}, folder / "classes_arguments.pt")
+    names = ["one.a", "one.b.0", "one.b.1", "two.s.a", "two.s.b.0.a", "two.s.b.0.b", "node.u", "node.v.a", "node.v.b"]
+    torch.save(dict(reversed(list(zip(names, x)))), folder / "classes_names.pt")
+
+
 class Weighted(torch.nn.Module):
     """Its state dict has a number that the program does not use (num_batches_tracked) and a buffer that calls write."""
 
@@ -172,6 +234,7 @@ def main():
     rows[1] = 0
     save_model(torch.export.export(Divides(), (rows,)), folder / "divides.pt2", False)
     write_weights(folder)
+    write_classes(folder)
 
 
 main()

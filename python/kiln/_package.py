@@ -49,7 +49,8 @@ class ExportedFile:
                 torch.export.save(program, self.path)
         except BaseException as problem:
             self._directory.cleanup()
-            if type(problem).__name__ != "SerializeError":
+            # The second is said of classes that are registered without a name for files.
+            if type(problem).__name__ not in ("SerializeError", "NotImplementedError"):
                 raise
             from . import _unsaved
 

@@ -83,6 +83,7 @@ class Binder {
         is_sequence(root) && std::any_of(root.items.begin(), root.items.end(), [](const PickleValue* item) {
           return is_sequence(*item) || PtArchive::is_dict(*item);
         });
+    if (!nested && holds_objects(root)) return objects(root, archive);
     if (!nested || tree_.children.size() != 2) return flat(flat_items(archive.datum(root)));
     const Pytree &args = tree_.children[0], &kwargs = tree_.children[1];
     // (args, kwargs), unless the list is the arguments themselves.
@@ -98,6 +99,30 @@ class Binder {
   }
 
  private:
+  // Whether the file is, or lists, objects of classes (dataclasses) where the model takes such: they are no tensors.
+  bool holds_objects(const PickleValue& root) const {
+    if (tree_.children.size() != 2) return false;
+    const std::vector<Pytree>& args = tree_.children[0].children;
+    const auto is_object = [](const Pytree& tree, const PickleValue& value) {
+      return value.is(Kind::call) && !starts_with(value.callable->text, "torch._") && !tree.leaf() &&
+             pickled_children(tree, value).has_value();
+    };
+    if (root.is(Kind::call)) return args.size() == 1 && is_object(args[0], root);
+    if (!is_sequence(root) || root.items.size() != args.size()) return false;
+    for (size_t i = 0; i < args.size(); ++i)
+      if (is_object(args[i], *root.items[i])) return true;
+    return false;
+  }
+
+  std::vector<Datum> objects(const PickleValue& root, PtArchive& archive) {
+    const Pytree& args = tree_.children[0];
+    if (root.is(Kind::call))
+      bind({&args.children[0], 0}, root, arguments_[0].first, archive);
+    else
+      bind({&args, 0}, root, "args", archive);
+    return finish();
+  }
+
   [[noreturn]] void refuse(const std::string& why) const { fail_user("K0156", str(path_, ": ", why, takes())); }
 
   std::string takes() const {
@@ -254,14 +279,15 @@ class Binder {
     }
     const Pytree& tree = *place.tree;
     if (is_dict_type(tree.type)) return bind_dict(place, value, name, archive);
-    // A named tuple is pickled as a call of its class with its fields.
-    const bool fields = value.is(Kind::call) && tree.type == "collections.namedtuple" && value.args != nullptr;
-    const PickleValue& sequence = fields ? *value.args : value;
-    if (!is_sequence(sequence) || sequence.items.size() != tree.children.size())
-      refuse(str(name, " is ", what_of(sequence), ", where the model takes a list of ", tree.children.size()));
+    const auto children = pickled_children(tree, value);
+    if (!children)
+      refuse(
+          str(name, " is ", what_of(value), ", where the model takes ",
+              tree.keys.empty() ? str("a list of ", tree.children.size()) : str("the fields ", join(tree.keys, ", "))));
     size_t first = place.first;
     for (size_t i = 0; i < tree.children.size(); ++i) {
-      bind({&tree.children[i], first}, *sequence.items[i], str(name, "/", i), archive);
+      bind({&tree.children[i], first}, *(*children)[i],
+           str(name, "/", i < tree.keys.size() ? tree.keys[i] : std::to_string(i)), archive);
       first += leaf_count(tree.children[i]);
     }
   }

@@ -1,6 +1,8 @@
 #include "pt2/pytree.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -25,6 +27,47 @@ void read_keys(const Json& context, Pytree& tree) {
 
 constexpr std::string_view named_tuple_type = "collections.namedtuple";
 
+// Keys of a dict, or the field names that classes such as ModelOutput have as their context. A dataclass
+// (torch.export.register_dataclass) has two lists: the fields that are there, and those that are None.
+std::vector<std::string> child_keys(const Json& json, size_t children) {
+  std::vector<std::string> keys;
+  const Json* context = json.find_value("context");
+  if (context == nullptr) return keys;
+  Json list = *context;
+  try {
+    if (list.is_string()) list = parse_json(list.as_string(), "pytree");
+  } catch (const Error&) {
+    return keys;  // a class of the user's with a context of its own
+  }
+  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) {
+    const bool fields = list.items()[0].is_array() && !is_dict_type(json.at("type").as_string());
+    list = Json(list.items()[fields ? 0 : 1]);
+    if (fields) break;
+  }
+  if (!list.is_array() || list.items().size() != children) return keys;
+  for (const Json& key : list.items()) keys.push_back(key_text(key));
+  return keys;
+}
+
+bool is_field_name(const std::string& text) {
+  const auto fits = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80) != 0;
+  };
+  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), fits);
+}
+
+// The fields of a class (a dataclass, a ModelOutput) that are children; none where the class does not say.
+std::vector<std::string> field_names(const Json& json, size_t children) {
+  std::vector<std::string> names = child_keys(json, children);
+  const std::set<std::string> distinct(names.begin(), names.end());
+  if (distinct.size() != names.size() || !std::all_of(names.begin(), names.end(), is_field_name)) names.clear();
+  return names;
+}
+
+bool is_sequence_type(std::string_view type) {
+  return type == "builtins.tuple" || type == "builtins.list" || type == named_tuple_type;
+}
+
 Pytree read_tree(const Json& json) {
   Pytree tree;
   const Json* type = json.find_value("type");
@@ -35,6 +78,10 @@ Pytree read_tree(const Json& json) {
     read_keys(json.at("context"), tree);
     if (tree.keys.size() != tree.children.size())
       fail_user("K0163", "a pytree of the exported program has a dict whose keys and children differ in number");
+  }
+  if (!is_dict_type(tree.type) && !is_sequence_type(tree.type)) {
+    tree.keys = field_names(json, tree.children.size());
+    tree.number_keys.assign(tree.keys.size(), false);
   }
   if (tree.type == named_tuple_type)
     if (const Json* context = json.find_value("context"); context != nullptr && context->is_string()) {
@@ -107,26 +154,71 @@ std::map<std::string, size_t> leaf_places(const Pytree& tree, const std::vector<
   return out;
 }
 
+namespace {
+
+using Values = std::vector<const PickleValue*>;
+
+// Of one of the places where an object's fields may stand: names with values.
+std::optional<Values> by_names(const Pytree& tree, std::initializer_list<const PickleValue*> places) {
+  Values out;
+  for (size_t i = 0; i < tree.keys.size(); ++i) {
+    const PickleValue* found = nullptr;
+    for (const PickleValue* place : places)
+      if (place != nullptr && found == nullptr) found = find_child(*place, tree, i);
+    if (found == nullptr) return std::nullopt;
+    out.push_back(found);
+  }
+  return out;
+}
+
+// The fields of an object of a class of the user's. Its attributes are what BUILD was given: a dict, for __slots__ a
+// dict behind it, or (a dataclass that is frozen and has slots) the values of all fields in their order, of which the
+// form leaves out those that are None. What inherits from dict has them as its items.
+std::optional<Values> fields_of(const Pytree& tree, const PickleValue& object) {
+  if (tree.keys.empty() && !tree.children.empty()) return std::nullopt;
+  const PickleValue* state = object.state;
+  if (state != nullptr && state->is(Kind::tuple) && state->items.size() == 2 && state->items[1]->is(Kind::dict)) {
+    const PickleValue* attributes = state->items[0];
+    return by_names(tree, {attributes->is(Kind::dict) ? attributes : nullptr, state->items[1], &object});
+  }
+  if (state == nullptr || !state->is(Kind::list))
+    return by_names(tree, {state != nullptr && state->is(Kind::dict) ? state : nullptr, &object});
+  if (state->items.size() == tree.children.size()) return state->items;
+  Values given;
+  std::copy_if(state->items.begin(), state->items.end(), std::back_inserter(given),
+               [](const PickleValue* value) { return !value->is(Kind::none); });
+  if (given.size() != tree.children.size()) return std::nullopt;
+  return given;
+}
+
+}  // namespace
+
+std::optional<std::vector<const PickleValue*>> pickled_children(const Pytree& tree, const PickleValue& value) {
+  if (is_dict_type(tree.type)) {
+    if (!value.is(Kind::dict) && !value.is(Kind::call)) return std::nullopt;
+    return by_names(tree, {&value});
+  }
+  if (!is_sequence_type(tree.type)) {
+    if (value.is(Kind::call)) return fields_of(tree, value);
+    if (value.is(Kind::dict)) return by_names(tree, {&value});
+  }
+  // A named tuple is pickled as a call of its class with its fields.
+  const bool named = value.is(Kind::call) && tree.type == named_tuple_type;
+  const PickleValue& sequence = named ? *value.args : value;
+  if (!sequence.is(Kind::tuple) && !sequence.is(Kind::list)) return std::nullopt;
+  if (sequence.items.size() != tree.children.size()) return std::nullopt;
+  return sequence.items;
+}
+
 bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& archive, std::vector<Datum>& out) {
   if (tree.leaf()) {
     out.push_back(archive.datum(value));
     return true;
   }
-  if (is_dict_type(tree.type)) {
-    if (!value.is(Kind::dict) && !value.is(Kind::call)) return false;
-    for (size_t i = 0; i < tree.children.size(); ++i) {
-      const PickleValue* child = find_child(value, tree, i);
-      if (child == nullptr || !flatten_pickled(tree.children[i], *child, archive, out)) return false;
-    }
-    return true;
-  }
-  // A named tuple is pickled as a call of its class with its fields.
-  const bool named = value.is(Kind::call) && tree.type == named_tuple_type;
-  const PickleValue& sequence = named ? *value.args : value;
-  if (!sequence.is(Kind::tuple) && !sequence.is(Kind::list)) return false;
-  if (sequence.items.size() != tree.children.size()) return false;
+  const auto children = pickled_children(tree, value);
+  if (!children) return false;
   for (size_t i = 0; i < tree.children.size(); ++i)
-    if (!flatten_pickled(tree.children[i], *sequence.items[i], archive, out)) return false;
+    if (!flatten_pickled(tree.children[i], *(*children)[i], archive, out)) return false;
   return true;
 }
 
@@ -157,28 +249,6 @@ size_t leaf_count(const Pytree& tree) {
 }
 
 namespace {
-
-// Keys of a dict, or the field names that classes such as ModelOutput have as their context. A dataclass
-// (torch.export.register_dataclass) has two lists: the fields that are there, and those that are None.
-std::vector<std::string> child_keys(const Json& json, size_t children) {
-  std::vector<std::string> keys;
-  const Json* context = json.find_value("context");
-  if (context == nullptr) return keys;
-  Json list = *context;
-  try {
-    if (list.is_string()) list = parse_json(list.as_string(), "pytree");
-  } catch (const Error&) {
-    return keys;  // a class of the user's with a context of its own
-  }
-  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) {
-    const bool fields = list.items()[0].is_array() && !is_dict_type(json.at("type").as_string());
-    list = Json(list.items()[fields ? 0 : 1]);
-    if (fields) break;
-  }
-  if (!list.is_array() || list.items().size() != children) return keys;
-  for (const Json& key : list.items()) keys.push_back(key_text(key));
-  return keys;
-}
 
 void add_output_keys(const Json& json, const std::string& path, bool keyed, std::vector<std::string>& out) {
   if (json.find_value("type") == nullptr) {

@@ -13,7 +13,7 @@ namespace kiln {
 struct Pytree {
   std::string type;               // "builtins.tuple", "builtins.dict", …; empty: a leaf
   std::string context;            // of a named tuple: its class, "module.Name"
-  std::vector<std::string> keys;  // of a dict: one per child
+  std::vector<std::string> keys;  // of a dict: one per child; of a class that says its fields: their names
   std::vector<bool> number_keys;  // of a dict: the key is an integer, not text
   std::vector<Pytree> children;
   bool leaf() const { return type.empty(); }
@@ -27,6 +27,10 @@ std::map<std::string, size_t> leaf_places(const Pytree& tree, const std::vector<
 
 // The child of a dict that a pickled key means: 1 and "1" are two where the dict has both, and one where it has one.
 std::optional<size_t> child_of_key(const Pytree& tree, const PickleValue& key);
+
+// What stands in a pickled value of this form (no leaf) for each child; nothing: it has another form, or a type that
+// only Python knows. Of a class of the user's nothing is called: its fields are found by their names.
+std::optional<std::vector<const PickleValue*>> pickled_children(const Pytree& tree, const PickleValue& value);
 
 // Flattens a pickled value of this form. False: the value has another form, or a type that only Python knows.
 bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& archive, std::vector<Datum>& out);
