@@ -47,12 +47,23 @@ def _dynamic_dims(example: Any) -> Any:
     return torch.export.Dim.AUTO if isinstance(example, torch.SymInt) else None
 
 
+def _threads_are_chosen() -> bool:
+    """Whether the number of threads is a setting of Kiln's: it wins over PyTorch's."""
+    return int(config.cpp.threads) > 0 or "cpp.threads" in config._changed()
+
+
 def _gpu_of(values: Sequence[Any]) -> int:
     """The GPU that the tensors of a call are on; -1: none."""
     import torch
 
     gpus = [v.device.index for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"]
     return gpus[0] if gpus else -1
+
+
+def torch_threads() -> int:
+    import torch
+
+    return int(torch.get_num_threads())
 
 
 class CompiledGraph:
@@ -64,6 +75,8 @@ class CompiledGraph:
         self._dynamic = tuple(_dynamic_dims(example) for example in examples)
         self._draws = _dynamo_random.draws(graph)
         self._models: list[AOTICompiledModel] = []
+        self._follows_torch = False
+        self._torch_threads = 0
         self._lock = threading.Lock()
 
     def _export(self, inputs: Sequence[Any], dynamic: bool) -> Any:
@@ -92,7 +105,20 @@ class CompiledGraph:
         path = _package_path()
         with config.patch(self._settings):
             compile_with_callbacks(program, path, {}, pytorchs_too=True)
-            return AOTICompiledModel(path, _gpu_of(inputs))
+            model = AOTICompiledModel(path, _gpu_of(inputs))
+            self._follows_torch = not _threads_are_chosen()
+        return model
+
+    def _run(self, model: AOTICompiledModel, values: list[Any], seed: Optional[int]) -> list[Any]:
+        """With as many threads as torch.set_num_threads says, but no more than the processors that the process may use."""
+        if self._follows_torch:
+            threads = torch_threads()
+            if threads != self._torch_threads:
+                self._torch_threads = threads
+                for each in self._models:
+                    each.set_threads(-1)
+                    each.set_threads(min(threads, each.threads))
+        return model._run_flat(values, seed)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         values = list(inputs)
@@ -100,7 +126,7 @@ class CompiledGraph:
         seed = _dynamo_random.next_seed() if self._draws else None
         for model in self._models:
             try:
-                return model._run_flat(values, seed)
+                return self._run(model, values, seed)
             except errors.InputError as error:
                 # Compiled for other sizes: the next one may fit. What else is wrong with an input is the caller's.
                 if error.code not in ("K0612", "K0615", "K0616", "K0617", "K0618", "K0619"):
@@ -108,7 +134,8 @@ class CompiledGraph:
         with self._lock:
             model = self._compile(values)
             self._models.append(model)
-        return model._run_flat(values, seed)
+            self._torch_threads = 0  # as yet unknown to this model
+        return self._run(model, values, seed)
 
 
 # PyTorch's names for sets of Inductor's options. CUDA graphs are replayed wherever that is safe, without being asked.

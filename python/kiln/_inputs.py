@@ -36,28 +36,36 @@ def _for_torch(value: Any, torch: Any) -> Any:
 
 @contextlib.contextmanager
 def saved(inputs: Any, kwargs: Optional[Mapping[str, Any]] = None) -> Iterator[list[str]]:
-    """The options of a command for these inputs: a path, or the arguments of the call (a tuple), or nothing."""
+    """The options of a command for these inputs: a path, the arguments of the call (a tuple), a dict of them by name (of
+    arguments, or of the flat inputs), or nothing."""
     if inputs is None and not kwargs:
         yield []
         return
     if isinstance(inputs, (str, os.PathLike)):
         yield ["--inputs", os.fspath(inputs)]
         return
+    named = dict(inputs) if isinstance(inputs, Mapping) else None
+    if named is not None and kwargs:
+        raise _refuse("inputs are a dict by name, or positional with kwargs, not both")
     arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     with tempfile.TemporaryDirectory(prefix="kiln_inputs_") as directory:
         torch = sys.modules.get("torch")
         if torch is not None:
             path = os.path.join(directory, "inputs.pt")
-            plain = _for_torch(arguments, torch)
+            plain = _for_torch(arguments if named is None else named, torch)
             # (args, kwargs) for whoever reads names; a call without structures stays the flat list.
-            torch.save((plain, _for_torch(dict(kwargs), torch)) if kwargs else list(plain), path)
+            torch.save((plain, _for_torch(dict(kwargs), torch)) if kwargs else plain if named is not None else list(plain), path)
         else:
             numpy = sys.modules.get("numpy")
             if numpy is None:
                 raise _refuse("inputs can be given as a path, or with torch or numpy imported")
+            path = os.path.join(directory, "inputs.npz")
+            if named is not None:
+                numpy.savez(path, **{name: numpy.asarray(value) for name, value in named.items()})
+                yield ["--inputs", path]
+                return
             if kwargs or any(isinstance(value, (Mapping, list, tuple)) or value is None for value in arguments):
                 raise _refuse("without torch inputs are a flat sequence of arrays and numbers")
-            path = os.path.join(directory, "inputs.npz")
             numpy.savez(path, *[numpy.asarray(value) for value in arguments])
         yield ["--inputs", path]
 

@@ -41,6 +41,9 @@ class ExportedFile:
 
         import torch
 
+        from . import _unsaved
+
+        _unsaved.check_values(program)
         self._directory = tempfile.TemporaryDirectory(prefix="kiln_export_")
         self.path = os.path.join(self._directory.name, "model.pt2")
         try:
@@ -52,8 +55,6 @@ class ExportedFile:
             # The second is said of classes that are registered without a name for files.
             if type(problem).__name__ not in ("SerializeError", "NotImplementedError"):
                 raise
-            from . import _unsaved
-
             raise _unsaved.cannot_be_saved(program, problem) from problem
 
     def __enter__(self) -> "ExportedFile":
@@ -186,6 +187,14 @@ def _chosen_device(path: str, device_index: int) -> int:
     return int(torch.cuda.current_device()) if _read_manifest(path).get("device") == "cuda" else device_index
 
 
+def _bytes_of(source: Any) -> Optional[bytes]:
+    """What a file-like object, or the bytes of a package, hold; nothing for a path."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        held = bytes(source)
+        return held if held.startswith(b"PK\x03\x04") or not isinstance(source, bytes) else None
+    return bytes(source.read()) if hasattr(source, "read") else None
+
+
 class AOTICompiledModel(_kiln.Model):
     """A loaded package. Call it as the exported module: the same structures of arguments, positional and by keyword, and
     the same structure of results. Tensors are torch's, numpy's, or of anything that speaks DLPack; results come as what
@@ -196,12 +205,24 @@ class AOTICompiledModel(_kiln.Model):
 
     def __init__(
         self,
-        path: PathLike,
+        path: Any,
         device_index: int = -1,
         *,
         settings: Optional[Mapping[str, Any]] = None,
         custom_op_libraries: Sequence[PathLike] = (),
     ) -> None:
+        held = _bytes_of(path)
+        self._is_own_file = held is not None
+        if held is not None:
+            import shutil
+            import tempfile
+            import weakref
+
+            directory = tempfile.mkdtemp(prefix="kiln_package_")
+            weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)  # goes with the model
+            path = os.path.join(directory, "model.kiln.pt2")
+            with open(path, "wb") as file:
+                file.write(held)
         place = os.path.abspath(os.fsdecode(path))
         _python_ops.ready()
         explicit = {key: config._text(value) for key, value in (settings or {}).items()}
@@ -364,11 +385,17 @@ class AOTICompiledModel(_kiln.Model):
         names.update(constant["name"] for constant in self._constants if constant["mutable"])
         return {name: self._read_constant(name) for name in sorted(names)}
 
+    def _source(self) -> Union[str, bytes]:
+        if not self._is_own_file:
+            return self._path
+        with open(self._path, "rb") as file:
+            return file.read()
+
     def __reduce__(self) -> Any:
-        return _reload, (self._path, self._device_index, self._explicit, self._libraries, self._state())
+        return _reload, (self._source(), self._device_index, self._explicit, self._libraries, self._state())
 
     def __copy__(self) -> "AOTICompiledModel":
-        return _reload(self._path, self._device_index, self._explicit, self._libraries, self._state())
+        return _reload(self._source(), self._device_index, self._explicit, self._libraries, self._state())
 
     def __deepcopy__(self, memo: Any) -> "AOTICompiledModel":
         return self.__copy__()
@@ -404,7 +431,7 @@ def _has_buffer(tensor: Any) -> bool:
 
 
 def _reload(
-    path: str, device_index: int, settings: Mapping[str, Any], libraries: Sequence[str], state: Mapping[str, Any]
+    path: Union[str, bytes], device_index: int, settings: Mapping[str, Any], libraries: Sequence[str], state: Mapping[str, Any]
 ) -> AOTICompiledModel:
     model = AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=libraries)
     if state:
@@ -413,7 +440,7 @@ def _reload(
 
 
 def aoti_load_package(
-    path: PathLike,
+    path: Any,
     device_index: int = -1,
     *,
     settings: Optional[Mapping[str, Any]] = None,
@@ -421,9 +448,12 @@ def aoti_load_package(
     run_single_threaded: bool = False,
     num_runners: int = 1,
     use_stream_affinity: bool = False,
+    model_name: str = "model",
 ) -> AOTICompiledModel:
-    """Loads a package. ``settings`` are those that act while running, for this model alone; ``kiln.config`` holds those
+    """Loads a package: a path, an open file, or its bytes. ``settings`` are those that act while running, for this model alone; ``kiln.config`` holds those
     of the process. The device type is the package's; ``device_index`` chooses among devices of that type.
+
+    ``model_name`` is that of PyTorch's load_package; a package of Kiln's has one model.
 
     ``run_single_threaded``, ``num_runners`` and ``use_stream_affinity`` are PyTorch's and change nothing: one loaded model
     runs the calls of many threads at once, without a lock."""
@@ -432,4 +462,9 @@ def aoti_load_package(
         error = errors.ArgumentError("device_index is a number; PyTorch's second argument is run_single_threaded=…, by name")
         error.code = "K0711"
         raise error
-    return AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=custom_op_libraries)
+    model = AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=custom_op_libraries)
+    if model_name not in ("model", known := str(model._manifest.get("model", "model"))):
+        error = errors.ArgumentError(f"the package has no model {model_name!r}; it has {known!r}")
+        error.code = "K0711"
+        raise error
+    return model

@@ -51,6 +51,23 @@ def source_line(node: Any) -> str:
     return f"{path}:{line} in {function}:  {_cut(code)}"
 
 
+def check_values(program: Any) -> None:
+    """Weights without values would be saved as empty ones."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    for kind, values in (("weight", program.state_dict), ("constant", program.constants)):
+        for name, value in values.items():
+            if not isinstance(value, FakeTensor) and not getattr(value, "is_meta", False):
+                continue
+            how = "was exported under FakeTensorMode" if isinstance(value, FakeTensor) else "is on the meta device"
+            error = errors.ArgumentError(
+                f"the {kind} {name!r} has no values: it {how}. Export the module with real weights; of a module on the meta "
+                "device module.to_empty(device='cpu') and load_state_dict make one"
+            )
+            error.code = "K0718"
+            raise error
+
+
 def cannot_be_saved(program: Any, problem: BaseException) -> errors.Error:
     text = str(problem)
     reasons = [line.strip() for line in text.splitlines() if line.strip()]

@@ -3,6 +3,7 @@
 import array
 import concurrent.futures
 import copy
+import io
 import multiprocessing
 import os
 import pickle
@@ -19,6 +20,22 @@ def _call_in_child(model, values):
 
 @needs_numpy
 class Calls(unittest.TestCase):
+    @needs_numpy
+    def test_loaded_from_bytes_and_files(self):
+        with open(package("mlp"), "rb") as file:
+            data = file.read()
+            file.seek(0)
+            x = numpy.ones((8, 10), numpy.float32)
+            expected = load("mlp")(x)
+            for source in (data, bytearray(data), io.BytesIO(data), file):
+                model = kiln.aoti_load_package(source, model_name="model")
+                for same in (model, copy.copy(model), pickle.loads(pickle.dumps(model))):
+                    numpy.testing.assert_array_equal(same(x), expected)
+        with self.assertRaisesRegex(kiln.ArgumentError, "no model 'other'"):
+            kiln.aoti_load_package(data, model_name="other")
+        with self.assertRaises(kiln.Error):
+            kiln.aoti_load_package(io.BytesIO(data[:100]))
+
     @classmethod
     def setUpClass(cls):
         cls.model = load("mlp")

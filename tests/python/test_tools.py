@@ -14,6 +14,24 @@ broken = {"cpp.inject_relu_bug_TESTING_ONLY": "accuracy"}
 
 
 class Tools(unittest.TestCase):
+    @needs_torch
+    def test_inputs_by_name(self):
+        class Difference(torch.nn.Module):
+            def forward(self, x, d):
+                return x - d["a"]
+
+        three, one = torch.full((3,), 3.0), torch.ones(3)
+        program = torch.export.export(Difference(), (three, {"a": one}))
+        torch.testing.assert_close(kiln.interpret(program, {"d": {"a": one}, "x": three}), three - one)
+
+    @needs_torch
+    def test_weights_without_values(self):
+        with torch.device("meta"):
+            linear = torch.nn.Linear(3, 3)
+        with self.assertRaisesRegex(kiln.ArgumentError, "'weight' has no values.*meta") as caught:
+            kiln.aoti_compile_and_package(torch.export.export(linear, (torch.ones(2, 3, device="meta"),)))
+        self.assertEqual(caught.exception.code, "K0718")
+
     def test_inspect(self):
         self.assertIn("fc1.weight", kiln.inspect(case("mlp")))
         self.assertIn("steps of a run", kiln.inspect(package("mlp")))

@@ -3,6 +3,7 @@
 import copy
 import importlib.metadata
 import unittest
+import unittest.mock
 
 import kiln
 from support import needs_torch, python, torch
@@ -137,6 +138,29 @@ class TorchCompile(unittest.TestCase):
         with kiln.config.patch("cpp.inject_relu_bug_TESTING_ONLY", "compile_error"):
             with self.assertRaisesRegex(kiln.CompileError, "test_torch_compile.py:.*# here"):
                 torch.compile(function, backend=backend)(torch.ones(11))
+
+    def test_threads_are_torchs(self):
+        from kiln import _dynamo
+
+        graphs = []
+        before = _dynamo.CompiledGraph.__init__
+
+        def noting(graph, *arguments):
+            graphs.append(graph)
+            before(graph, *arguments)
+
+        threads = torch.get_num_threads()
+        self.addCleanup(torch.set_num_threads, threads)
+        with unittest.mock.patch.object(_dynamo.CompiledGraph, "__init__", noting):
+            plain = torch.compile(lambda x: x * 3, backend=backend)
+            chosen = torch.compile(lambda x: x * 5, backend=backend, options={"cpp.threads": 2})
+            for number in (1, 2, 1):
+                torch.set_num_threads(number)
+                plain(torch.ones(3)), chosen(torch.ones(3))
+                # Dynamo may compile again for another number of threads.
+                used = [graph._models[0].threads for graph in graphs if graph._settings == {}]
+                self.assertIn(min(number, threads), used[-1:] + used[:1])
+                self.assertTrue(all(graph._models[0].threads == 2 for graph in graphs if graph._settings))
 
     def test_by_name(self):
         found = importlib.metadata.entry_points(group="torch_dynamo_backends")
