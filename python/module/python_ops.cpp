@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "errors.h"
 #include "kiln/custom_op.h"
 #include "tensor.h"
 
@@ -100,6 +101,7 @@ int32_t run(const char* name, kiln_op_call* call) {
   try {
     call_python(name, call);
   } catch (nb::python_error& error) {
+    note_cause(error.value().ptr());
     status = fail(std::string("the operator ") + name + ", defined in Python, raised: " + error.what());
   } catch (const std::exception& error) {
     status = fail(error.what());

@@ -282,8 +282,9 @@ class PythonOperators(unittest.TestCase):
                 return torch.ops.kiln_tests.triple(x, 13)
 
         model = _compiled(Net(), (torch.ones(3),))
-        with self.assertRaisesRegex(kiln.RunError, "thirteen"):
+        with self.assertRaisesRegex(kiln.RunError, "thirteen") as caught:
             model(torch.ones(3))
+        self.assertIsInstance(caught.exception.__cause__, ValueError)
 
     def test_without_python(self):
         class Net(torch.nn.Module):
