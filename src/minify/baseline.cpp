@@ -52,8 +52,10 @@ void Baseline::find() {
 void Baseline::record() {
   const Trials::SignalsAsBefore signals(trials_);  // a single operator may take minutes
   const auto begin = std::chrono::steady_clock::now();
-  start_.recorded =
-      RecordedValues(start_.program, options_.custom_op_libs, ReduceOptions{}.recorded_bytes, options_.timeout_seconds);
+  start_.recorded = RecordedValues(start_.program, options_.custom_op_libs, ReduceOptions{}.recorded_bytes,
+                                   options_.timeout_seconds, [&] {
+                                     if (trials_.idle) trials_.idle();
+                                   });
   start_.reference_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

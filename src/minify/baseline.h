@@ -1,6 +1,7 @@
 // What a search begins with: the program as users run it, and the failure that it shows, pinned. Of a large program the
 // part that `kiln bisect` blames (minify/suspects.h), if it fails by itself.
 #pragma once
+#include "minify/phase.h"
 #include "minify/recorded_values.h"
 #include "minify/trial_tasks.h"
 
@@ -40,9 +41,7 @@ class Baseline {
   TrialResult run(const Program& program, const ProbeOptions& options) {
     return trials_.run(probe_task(program, options, start_.signature, 1));
   }
-  void progress(const std::string& text) const {
-    if (options_.progress) options_.progress(text);
-  }
+  void progress(const std::string& text) const { show_phase(trials_, options_.progress, text); }
   void say(const std::string& line) const {
     if (options_.say) options_.say(line);
   }

@@ -14,6 +14,7 @@
 #include "minify/cut.h"
 #include "minify/kernel_bodies.h"
 #include "minify/kernel_file.h"
+#include "minify/phase.h"
 #include "minify/reduce.h"
 
 namespace kiln::minify {
@@ -125,7 +126,7 @@ class Minifier {
     else if (start_.signature.kind == FailureKind::error || start_.signature.kind == FailureKind::accuracy)
       cheaper = {ProbeMode::loops};
     for (const ProbeMode mode : cheaper) {
-      progress(str("does it show in mode ", probe_mode_name(mode), "?"));
+      show_phase(trials_, options_.progress, str("does it show in mode ", probe_mode_name(mode), "?"));
       const TrialLimits limits = trials_.limits;
       trials_.limits.run_seconds = std::max(2.0, compiled_seconds());
       const TrialResult result = trials_.run(task(start_.program, mode, settings_));

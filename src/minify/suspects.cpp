@@ -89,6 +89,7 @@ Suspects find_suspects(const Program& program, const ProbeOptions& options, cons
   bisect_options.custom_op_libs = options.custom_op_libs;
   bisect_options.inside = false;  // the search itself finds the operator, on smaller sizes
   if (options.settings) bisect_options.settings = run_assignments(*options.settings);
+  bisect_options.told = [&](const std::string& where) { entering(str("bisect\t", replace_all(where, "\n", " "))); };
   const BisectResult found = bisect(path, program.sample_inputs, bisect_options);
   Suspects out;
   if (found.fault == FaultClass::none) return out;

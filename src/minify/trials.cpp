@@ -145,6 +145,7 @@ TrialResult Trials::finish(Child& child, bool killed_for_time) {
   }
   close(child.pipe);
   child.pid = -1;
+  how_far_.clear();
   remove_tree(child.directory);
   if (!child.stage.empty()) child.seconds[child.stage] += since(child.stage_began);
   TrialResult result;
@@ -179,11 +180,15 @@ std::optional<TrialResult> Trials::poll_child(Child& child, bool readable) {
     if (got > 0) child.received.append(buffer, static_cast<size_t>(got));
     for (size_t line;
          child.received.rfind("stage ", 0) == 0 && (line = child.received.find('\n')) != std::string::npos;) {
+      const std::string said = child.received.substr(6, line - 6);
+      child.received.erase(0, line + 1);
+      const std::string stage = said.substr(0, said.find('\t'));
+      how_far_ = said.substr(std::min(stage.size() + 1, said.size()));
+      if (stage == child.stage) continue;
       if (!child.stage.empty()) child.seconds[child.stage] += since(child.stage_began);
-      child.stage = child.received.substr(6, line - 6);
+      child.stage = stage;
       child.stage_began = Clock::now();
       child.processor_before = processor_seconds(child.pid);
-      child.received.erase(0, line + 1);
     }
     return std::nullopt;
   }

@@ -44,7 +44,8 @@ struct TrialResult {
 
 class Trials {
  public:
-  // What a child does: gives its failure, and calls `entering` when a stage begins.
+  // What a child does: gives its failure, and calls `entering` when a stage begins; behind the stage's name and a tab
+  // may stand how far it is, which begins no new one.
   using Task = std::function<Failure(const std::function<void(const std::string&)>& entering)>;
 
   explicit Trials(int jobs);
@@ -64,6 +65,7 @@ class Trials {
                                        const std::function<bool(size_t, const TrialResult&)>& ended);
   // Called while waiting, several times a second.
   std::function<void()> idle;
+  const std::string& how_far() const { return how_far_; }  // of the child that spoke of it last; empty: none did
   // For work in this process, while no trial runs: throws Interrupted when a signal has come.
   void look_for_signals();
   // While it lives signals do what they did before there were trials. Where nothing is known yet that would be lost.
@@ -90,6 +92,7 @@ class Trials {
 
   int jobs_;
   int started_ = 0;
+  std::string how_far_;
   TemporaryDirectory directory_{"kiln-minify"};
   sigset_t previous_signals_{};
   int signal_descriptor_ = -1;
