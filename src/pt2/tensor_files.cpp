@@ -74,9 +74,9 @@ void check_tensor_file_holds(const std::string& path, const TensorFile& file) {
   write_as(format_of(path), file, [](ByteSpan) {});
 }
 
-void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name) {
+void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name, FileAccess access) {
   const Format format = format_of(name.empty() ? path : name);
-  AtomicFile out(path);
+  AtomicFile out(path, access);
   write_as(format, file, [&out](ByteSpan bytes) { out.write(bytes); });
   out.commit();
 }

@@ -31,7 +31,8 @@ void check_tensor_path(const std::string& path);  // throws K0150 for another ex
 void check_tensor_file_holds(const std::string& path, const TensorFile& file);
 // To a device, pipe or descriptor without such an extension (/dev/null, /dev/stdout) as .pt. `name` has the extension
 // where the path is only where the user's name leads to.
-void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name = "");
+void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name = "",
+                       FileAccess access = FileAccess::as_usual);
 // What the items of a list are called in a file of this extension: "arr_2" in .npz, "2" in .safetensors.
 std::string numbered_item_name(const std::string& path, size_t number);
 bool is_pt_file(const std::string& path);  // by the extension; throws K0150 when it is none that is read

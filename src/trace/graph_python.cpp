@@ -317,7 +317,7 @@ void write_runnable_values(const Program& program, const std::string& path) {
     file.names.emplace_back("nothing");
     file.items.emplace_back();
   }
-  write_tensor_file(path, file);
+  write_tensor_file(path, file, "", FileAccess::owner);  // weights
 }
 
 std::string node_table(const Graph& graph) {
