@@ -84,7 +84,8 @@ kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {
 
 kiln_status kiln_set_threads(kiln_model* model, int32_t threads) {
   KILN_NOT_NULL(model);
-  KILN_REQUIRE(threads >= 1 || threads == -1, "threads is at least 1, or -1 for all that the process may use");
+  KILN_REQUIRE((threads >= 1 && threads <= most_threads) || threads == -1,
+               "threads is 1 to 1024, or -1 for all that the process may use");
   return guarded([&] { model->model->parallel().set_threads(threads); });
 }
 

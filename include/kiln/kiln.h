@@ -208,7 +208,8 @@ KILN_API kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* in
 /* Random numbers: two instances with the same seed give the same sequence of results. */
 KILN_API kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed);
 /* At most this many threads per run of this model; -1: as many as affinity and cgroup quota let the process use. A
- * number is taken as it is, even where that is fewer; 1024 is the most. Any other number below 1 is an error. */
+ * number is taken as it is, even where that is fewer; 1024 is the most. More, and any other number below 1, is an
+ * error. */
 KILN_API kiln_status kiln_set_threads(kiln_model* model, int32_t threads);
 KILN_API int32_t kiln_model_threads(const kiln_model* model); /* what is in effect: 1 or more; 0: model is NULL */
 
