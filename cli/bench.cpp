@@ -72,8 +72,10 @@ int run_bench(const ParsedOptions& options) {
   ProgressClock progress;
   measured.stage = [&](const std::string& stage) { progress.begin(stage); };
   BenchResult result;
+  std::optional<Profile> kernels;
   try {
     result = watched.watch([&] { return bench(path, made.inputs, measured); });
+    if (options.has("--kernels")) kernels = kernels_of(path, made.inputs, measured);
   } catch (const Error&) {
     progress.stop();
     note_random_inputs(options);
@@ -83,10 +85,9 @@ int run_bench(const ParsedOptions& options) {
   result.inputs = made.source;
   Json root = bench_json(result);
   std::string text = is_quiet() ? bench_line(result) : bench_text(result);
-  if (options.has("--kernels")) {
-    const Profile kernels = kernels_of(path, made.inputs, measured);
-    root.set("profile", profile_json(kernels));
-    text += str("\n", profile_table(kernels));
+  if (kernels) {
+    root.set("profile", profile_json(*kernels));
+    text += str("\n", profile_table(*kernels));
   }
   progress.stop();
   bool slower = false;

@@ -318,6 +318,18 @@ fi
 require nothing-was-run not compgen -G "pwned"
 unset KILN
 
+# ---- places that cannot be written are said, and no more
+KILN_CODE_DIR=/proc/none expect code-dir 0 err 'warning: code_dir is not used: .*/proc/none' -- run m.pt2
+TORCH_LOGS=output_code TORCH_LOGS_OUT=/dev/full expect full-disk 0 err 'note: the log in /dev/full is not complete: No space left' -- compile "$model" -o x.pt2
+expect stripped 0 err 'written to stripped.pt2.debug' -- compile "$model" -o stripped.pt2 --strip-debug
+expect other 0 err 'written to other.pt2.debug' -- compile "$source_dir/tests/cases/add/model.pt2" -o other.pt2 --strip-debug
+cp other.pt2.debug stripped.pt2.debug
+for command in run profile; do
+  expect "$command-with-another-sidecar" 0 err 'stripped.pt2.debug belongs to another build and is not used' -- $command stripped.pt2
+done
+expect debug-directory 0 out kernel -- compile "$model" -o x.pt2 --config debug=1 --config debug_dir_root="$work/debugged"
+for file in debugged/run_*/*/*; do require "$file-is-private" mode_is "$file" 600; done
+
 # ---- where sources are
 expect short-paths 0 out kernel -- compile "$model" -o x.pt2
 "$kiln" inspect x.pt2 >inspected

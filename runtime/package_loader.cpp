@@ -126,8 +126,14 @@ class Loader {
     if (!code.plan.empty()) load_plan_of(code);
     const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
-    parts_.code = parts_.device->load_code(zip_.stored(object), label,
-                                           source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
+    if (!source_.code_dir.empty()) {
+      try {
+        parts_.code = parts_.device->load_code(zip_.stored(object), label, join_path(source_.code_dir, name));
+      } catch (const Error& error) {
+        log_.write(KILN_LOG_WARNING, str("code_dir is not used: ", error.message()));
+      }
+    }
+    if (!parts_.code) parts_.code = parts_.device->load_code(zip_.stored(object), label, "");
     check_kernels(parts_.plan, *parts_.code, label);
   }
 

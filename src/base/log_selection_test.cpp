@@ -60,6 +60,16 @@ TEST(LogSelection, UnknownNamesAreErrorsInPyTorchsWords) {
   }
 }
 
+TEST(LogWriter, SaysOnceThatADiskIsFull) {
+  testing::internal::CaptureStderr();
+  {
+    LogWriter writer("/dev/full");
+    for (int i = 0; i < 3; ++i) writer.write(LogLevel::info, "pass", "", "text");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "note: the log in /dev/full is not complete: No space left on device\n");
+}
+
 TEST(LogWriter, PrefixOnEveryLineAndNoColoursInFiles) {
   TemporaryDirectory directory;
   const std::string path = join_path(directory.path(), "log");

@@ -59,7 +59,7 @@ std::string stamp(LogLevel level) {
 
 LogWriter::LogWriter(FILE* stream) : stream_(stream) { coloured_ = isatty(fileno(stream)) == 1 && !colours_refused(); }
 
-LogWriter::LogWriter(const std::string& path) : stream_(fopen(path.c_str(), "ae")), owned_(true) {
+LogWriter::LogWriter(const std::string& path) : stream_(fopen(path.c_str(), "ae")), path_(path), owned_(true) {
   if (stream_ == nullptr) fail_user("K0101", str("cannot write ", path, ": ", strerror(errno)));
 }
 
@@ -74,8 +74,10 @@ void LogWriter::write(LogLevel level, std::string_view who, std::string_view art
   if (coloured_) prefix = str(level_colour(level), prefix, "\x1b[0m");
   std::string out;
   for (const std::string& line : split(text, '\n')) out += str(prefix, line, "\n");
-  fwrite(out.data(), 1, out.size(), stream_);
-  fflush(stream_);
+  const bool written = fwrite(out.data(), 1, out.size(), stream_) == out.size() && fflush(stream_) == 0;
+  if (written || !owned_ || failed_) return;
+  failed_ = true;
+  fprintf(stderr, "note: the log in %s is not complete: %s\n", path_.c_str(), strerror(errno));
 }
 
 }  // namespace kiln

@@ -18,13 +18,14 @@ class LogWriter {
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
   ~LogWriter();
-  // One call, one write: lines of several threads do not mix.
+  // One call, one write: lines of several threads do not mix. Where a file takes no more that is said once, on stderr.
   void write(LogLevel level, std::string_view who, std::string_view artifact, std::string_view text);
   bool coloured() const { return coloured_; }
 
  private:
   FILE* stream_;
-  bool owned_ = false, coloured_ = false;
+  std::string path_;  // of a file
+  bool owned_ = false, coloured_ = false, failed_ = false;
 };
 
 }  // namespace kiln

@@ -183,7 +183,8 @@ Profile profile(const std::string& path, const std::vector<Datum>& inputs, const
   try {
     package = std::make_unique<PackageDebug>(path);
   } catch (const Error& error) {
-    if (error.code() != "K0540") throw;  // stripped: everything but the operations can be told
+    // Stripped, or the sidecar is another's, which loading says: everything but the operations can be told.
+    if (error.code() != "K0540" && error.code() != "K0541") throw;
   }
   result.counted_flops = package != nullptr;
   PackageOptions load;
