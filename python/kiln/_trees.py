@@ -90,6 +90,21 @@ def _context(text: Any) -> Any:
         return text
 
 
+def _names_fields(context: Any) -> bool:
+    """As torch.export.register_dataclass has it: the fields that have values, and those that are None."""
+    return isinstance(context, list) and len(context) == 2 and all(isinstance(part, list) for part in context)
+
+
+def _refuse_fields(name: str, exported: Any, got: Any) -> None:
+    differences = [f"{field} is None, and was not in the export" for field in exported[0] if field in got[1]]
+    differences += [f"{field} was None in the export, and is not" for field in exported[1] if field in got[0]]
+    if not differences:
+        return
+    error = errors.InputError(f"{name}: the field {', '.join(differences)}")
+    error.code = "K0701"
+    raise error
+
+
 def _custom(name: str, text: Any, children: list[Any]) -> Tuple[Any, ...]:
     """A class of the user's."""
     if name in _registered:
@@ -109,11 +124,12 @@ def _custom(name: str, text: Any, children: list[Any]) -> Tuple[Any, ...]:
                 return None
             parts, found = node.flatten_fn(v)
             parts = list(parts)
+            if _names_fields(value) and _names_fields(found) and found != value:
+                _refuse_fields(name, value, found)
             return parts if found == value or len(parts) == len(children) else None
 
         return ("custom", children, flatten_node, lambda parts: node.unflatten_fn(list(parts), value), name)
-    lists = isinstance(context, list) and len(context) == 2 and all(isinstance(part, list) for part in context)
-    if lists and len(context[0]) == len(children):  # torch.export.register_dataclass: fields, and those that are None
+    if _names_fields(context) and len(context[0]) == len(children):  # torch.export.register_dataclass: fields, and those that are None
         return ("fields", children, context[0], context[1], cls_found or _missing_class(name), name)
     if isinstance(context, list) and len(context) == len(children) and hasattr(cls_found, "__dataclass_fields__"):
         return ("fields", children, context, [], cls_found, name)

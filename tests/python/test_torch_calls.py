@@ -238,6 +238,12 @@ class TorchCalls(unittest.TestCase):
             with self.assertRaises(kiln.InputError) as caught:
                 model(*args, **wrong)
             self.assertEqual(caught.exception.code, "K0701")
+        # A field is None where another was: neither is taken for the other.
+        for parts, what in ((Parts(None, None), "the field a is None, and was not in the export"),
+                            (Parts(None, v), "the field a is None, and was not in the export, b was None in the export, and is not"),
+                            (Parts(v, v), "the field b was None in the export, and is not")):
+            with self.assertRaisesRegex(kiln.InputError, what):
+                model(*args, **{**kwargs, "parts": parts})
         with self.assertRaises(kiln.InputError):
             model(*args, **{**kwargs, "how": "sum"})
         for keys in ("a", "ac"):  # too few, and another one
