@@ -70,6 +70,15 @@ def weights_of_no_bins(of):
     return of(forward, [(torch.zeros(0, dtype=torch.int64), torch.zeros(0))], "bincount of nothing, with weights")
 
 
+def polynomials_far_out(of):
+    def forward(self, x, degrees):
+        names = ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "hermite_polynomial_h", "hermite_polynomial_he",
+                 "legendre_polynomial_p")
+        return [getattr(torch.special, name)(x, degrees) for name in names]
+    x = torch.tensor([-1e200, 1e200, -INF, INF, -1e90, NAN], dtype=torch.float64)
+    return of(forward, [(x[:, None], torch.arange(4))], "orthogonal polynomials whose values are infinite")
+
+
 def add_cases(case, of):
     def add(make):
         def made():
@@ -77,5 +86,5 @@ def add_cases(case, of):
         made.__name__ = make.__name__
         case(made)
     for make in (sums_of_exponentials_near_zero, complex_at_infinities, complex_sigmoid_far_out, complex_powers_far_out,
-                 complex_near_zero, weights_of_no_bins):
+                 complex_near_zero, weights_of_no_bins, polynomials_far_out):
         add(make)

@@ -78,7 +78,8 @@ double polynomial(PolynomialKind kind, double x, double degree, double limit) {
   bool chebyshev = kind <= PolynomialKind::chebyshev_w;
   if (chebyshev && n > 8 && std::fabs(x) < 1) return chebyshev_by_angle(kind, x, n);
   double p = 1, q = first_degree(kind, x);
-  for (int64_t k = 1; k < n && std::isfinite(q); ++k) {
+  // On from an infinity, whose sign is that of this degree alone; infinities of which one is taken from another end it.
+  for (int64_t k = 1; k < n && !std::isnan(q); ++k) {
     double r = next_degree(kind, x, static_cast<double>(k), p, q);
     p = q;
     q = r;

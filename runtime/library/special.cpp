@@ -25,7 +25,7 @@ double erfcx(double x) {
     term *= -(2 * k - 1) / square;
     sum += term;
   }
-  return sum / (x * std::sqrt(pi));
+  return sum / x / std::sqrt(pi);
 }
 
 double log_ndtr(double x) {
@@ -65,7 +65,7 @@ double i1(double x) {
 double scaled_k(int n, double x) {
   if (std::isnan(x) || x < 0) return no_number;
   if (x == 0) return infinite;
-  if (std::isinf(x)) return 0;
+  if (x > 1e30) return std::sqrt(pi / 2) / std::sqrt(x);  // where the numbers below underflow
   double step = std::min(0.125, 0.5 / std::sqrt(x)), sum = 0.5;
   for (int k = 1;; ++k) {
     double t = step * k, half = std::sinh(t / 2), term = std::exp(-2 * x * half * half) * (n ? std::cosh(t) : 1);
@@ -196,8 +196,8 @@ double gamma_quantile(double a, double u) {
 
 // ---- Hurwitz zeta function ----
 
-// The sum over k >= 0 of (q + k)^-s: terms one by one until q + k is past 9, then Euler and Maclaurin's sum. Far below
-// 0 by the sum over all whole k, which has a period of 1, less what is not asked for.
+// The sum over k >= 0 of (q + k)^-s: terms one by one until q + k is past 9, then Euler and Maclaurin's sum. Below 0 by
+// the sum over all whole k, which has a period of 1, less what is not asked for.
 double zeta(double s, double q) {
   constexpr double factors[] = {12.0,
                                 -720.0,
@@ -216,15 +216,15 @@ double zeta(double s, double q) {
   if (q <= 0) {
     if (q == std::floor(q)) return infinite;
     if (s != std::floor(s)) return no_number;
-    if (q < -16) {
-      const double part = q - std::floor(q), sign = s / 2 == std::floor(s / 2) ? 1 : -1;
-      return zeta(s, part) + sign * (zeta(s, 1 - part) - zeta(s, 1 - q));
-    }
+    // Terms on both sides of 0 nearly cancel where s is odd: what is alike is taken together first.
+    const double part = q - std::floor(q), sign = s / 2 == std::floor(s / 2) ? 1 : -1;
+    return (zeta(s, part) + sign * zeta(s, q > -1 ? -q : 1 - part)) - sign * zeta(s, 1 - q);
   }
   double sum = 0, at = q;
   for (int k = 0; k < 9 || at <= 9; ++k, ++at) sum += std::pow(at, -s);
   double power = std::pow(at, -s);
   sum += std::pow(at, 1 - s) / (s - 1) + power / 2;  // the power alone may underflow
+  if (power == 0) return sum;                        // s may be infinite
   double rising = power * s / at;
   for (int k = 0; k < 12; ++k) {
     double term = rising / factors[k];

@@ -88,8 +88,10 @@ void register_smooth(Registry& r) {
       float_formula<1>([](auto x) { return x * std::tanh(softplus_of(x)); }));
   activation(
       r, "log_sigmoid(Tensor self) -> Tensor", "",
-      [](Emit& e) { return e.op(ScalarOp::neg, emit_softplus(e, e.op(ScalarOp::neg, e.x[0]))); },
-      float_formula<1>([](auto x) { return -softplus_of(-x); }), {}, Takes::floats, false);
+      [](Emit& e) {  // 0 less it, as eager: a 0 without a sign
+        return e.op(ScalarOp::sub, e.number(0), emit_softplus(e, e.op(ScalarOp::neg, e.x[0])));
+      },
+      float_formula<1>([](auto x) { return 0 - softplus_of(-x); }), {}, Takes::floats, false);
   activation(
       r, "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "beta threshold",
       [](Emit& e) {

@@ -25,9 +25,10 @@ double reference_chebyshev(int64_t kind, double x, double n) {
   double t = std::fabs(x) <= 1 ? std::acos(x) : std::acosh(std::fabs(x)), half = n + 0.5;
   if (x == 1) return kind == 0 || kind == 2 ? 1 : kind == 1 ? n + 1 : 2 * n + 1;
   if (x == -1) return sign_of_power(n) * (kind == 0 || kind == 3 ? 1 : kind == 1 ? n + 1 : 2 * n + 1);
-  if (n <= 6) {  // as eager: zeros of low degrees are zeros, not the rounding of an angle
+  // As eager: zeros of low degrees are zeros, not the rounding of an angle, and infinities may cancel.
+  if (n <= 6 || std::isinf(x)) {
     long double last = 1, now = kind == 0 ? x : kind == 1 ? 2.0L * x : kind == 2 ? 2.0L * x - 1 : 2.0L * x + 1;
-    for (double k = 1; k < n; ++k) last = std::exchange(now, 2 * x * now - last);
+    for (double k = 1; k < n && !std::isnan(now); ++k) last = std::exchange(now, 2 * x * now - last);
     return static_cast<double>(now);
   }
   if (std::fabs(x) < 1) {
@@ -49,7 +50,7 @@ double reference_polynomial(int64_t kind, double x, double degree, double limit)
   if (n == 0) return 1;
   if (kind < chebyshev_kinds) return reference_chebyshev(kind, x, n);
   long double wide = x, last = 1, now = kind == 4 ? 2 * wide : kind == 6 ? 1 - wide : wide;
-  for (long double k = 1; k < n && std::isfinite(now); ++k) {
+  for (long double k = 1; k < n && !std::isnan(now); ++k) {
     long double next = kind == 4   ? 2 * (wide * now - k * last)
                        : kind == 5 ? wide * now - k * last
                        : kind == 6 ? now + (k * (now - last) - wide * now) / (k + 1)

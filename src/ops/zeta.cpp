@@ -24,8 +24,8 @@ double reference_zeta(double s, double q) {
   if (q <= 0 && q == std::floor(q)) return INFINITY;
   if (q <= 0 && s != std::floor(s)) return NAN;
   if (q < -100) {  // the terms from k = -inf on repeat with a period of 1
-    const double part = q - std::floor(q), below = reference_zeta(s, 1 - part) - reference_zeta(s, 1 - q);
-    return reference_zeta(s, part) + (std::fmod(s, 2) == 1 ? -below : below);
+    const double part = q - std::floor(q), sign = std::fmod(s, 2) == 1 ? -1 : 1;
+    return (reference_zeta(s, part) + sign * reference_zeta(s, 1 - part)) - sign * reference_zeta(s, 1 - q);
   }
   long double sum = 0, at = q, power = s;
   for (int k = 0; k < 40 || at <= 40; ++k, ++at) sum += std::pow(at, -power);
@@ -144,6 +144,7 @@ void register_normal(Registry& r) {
       "special_entr",
       [](Build& b, Value* x) {
         Value* value = b("neg", {b("xlogy.Tensor", {x, x})});
+        value = filled_where(b, b("eq.Scalar", {x, Scalar(0)}), value, 0);  // without a sign
         return filled_where(b, b("lt.Scalar", {x, Scalar(0)}), value, -INFINITY);
       },
       -1, 3);
