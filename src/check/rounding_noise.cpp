@@ -50,23 +50,30 @@ void RoundingNoise::disturb_matrix(Tensor tensor) {
   }
 }
 
-void RoundingNoise::disturb_like(Tensor tensor, const Tensor& nominal) {
+void RoundingNoise::disturb_like(Tensor tensor, const Tensor& truth, const Tensor& nominal) {
   // The reference may have been lucky, and another order of the sums is further off; but not by steps of what is
   // rounded to whole ones.
   constexpr double times = 8, most_epsilons = 16;
-  if (is_complex(tensor.dtype) || !is_float(tensor.dtype) || nominal.sizes != tensor.sizes) return;
-  double loss = 0, largest = 0;
+  if (is_complex(tensor.dtype) || !is_float(tensor.dtype) || nominal.sizes != tensor.sizes ||
+      truth.sizes != tensor.sizes)
+    return;
+  // Sums are off by as much everywhere, and relatively the more the smaller they are; exponentials are off relatively.
+  double loss = 0, relative_loss = 0, largest = 0;
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    const double wide = tensor.item(i).as_double(), narrow = nominal.item(i).as_double();
+    const double wide = truth.item(i).as_double(), narrow = nominal.item(i).as_double();
     if (!std::isfinite(wide) || !std::isfinite(narrow)) continue;
-    loss = std::max(loss, std::abs(wide - narrow)), largest = std::max(largest, std::abs(wide));
+    const double off = std::abs(wide - narrow), size = std::abs(wide);
+    loss = std::max(loss, off), largest = std::max(largest, size);
+    if (off > 0) relative_loss = std::max(relative_loss, size > 0 ? off / size : HUGE_VAL);
   }
   const double most = std::min(times * loss, most_epsilons * dtype_epsilon(nominal.dtype) * largest);
   if (most == 0) return;
-  std::uniform_real_distribution<double> off(-most, most);
+  std::uniform_real_distribution<double> unit(-1, 1);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    const double wide = tensor.item(i).as_double(), by = off(random_);
-    if (wide != nominal.item(i).as_double()) tensor.set_item(i, Scalar(wide + by));
+    const double part = unit(random_), wide = truth.item(i).as_double();
+    if (wide == nominal.item(i).as_double()) continue;
+    const double own = wide == 0 ? most : std::min(most, times * relative_loss * std::abs(wide));
+    tensor.set_item(i, Scalar(tensor.item(i).as_double() + part * own));
   }
 }
 

@@ -22,8 +22,9 @@ class RoundingNoise {
   void disturb(Tensor tensor, DType dtype);
   // In place: every element of a matrix off by as much as its largest ones are rounded.
   void disturb_matrix(Tensor tensor);
-  // By what the program's own dtypes make of it, `nominal`: an element that is exact there stays as it is.
-  void disturb_like(Tensor tensor, const Tensor& nominal);
+  // In place: `tensor` is computed as `truth` was, from what was disturbed before. By as much as the program's own
+  // dtypes make of it, `nominal`; an element that is exact there stays as it is.
+  void disturb_like(Tensor tensor, const Tensor& truth, const Tensor& nominal);
 
  private:
   std::mt19937_64 random_;

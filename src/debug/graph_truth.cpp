@@ -382,7 +382,7 @@ std::optional<Tensor> GraphTruth::compute_rounded(const TruthRequest& request, c
     for_each_tensor(*part.original.at(&node), results, [&](const Value* value, const Tensor& tensor) {
       const auto like = std::find_if(truth.nodes.begin(), truth.nodes.end(),
                                      [&](const TruthNode& one) { return one.value == value; });
-      if (like != truth.nodes.end() && like->nominal.defined()) noise.disturb_like(tensor, like->nominal);
+      if (like != truth.nodes.end() && like->nominal.defined()) noise.disturb_like(tensor, like->truth, like->nominal);
     });
   };
   SharingCopier copier(true);

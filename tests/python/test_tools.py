@@ -154,6 +154,23 @@ class WithTorch(unittest.TestCase):
         self.assertIn("values differ", str(caught.exception))
         self.assertIn("aten.relu.default", str(caught.exception))
 
+    def test_what_rounding_decides_is_no_difference(self):
+        def steps(x):
+            return (x.softmax(-1).cumsum(-1) * 3).floor()
+
+        def logits(x, a, b):
+            return ((x.bfloat16() @ a).relu() @ b).float()
+
+        weights = [(torch.randn(64, 64) / 8).bfloat16() for _ in range(2)]
+        for function, args in (
+            (steps, (torch.randn(40, 40),)),
+            (lambda x: torch.linalg.svd(x @ x.mT)[0], (torch.randn(16, 4),)),
+            (logits, (torch.randn(16, 64), *weights)),
+        ):
+            self.assertTrue(kiln.check_correctness(function, args, quiet=True))
+        fault = {"inject_fault_TESTING_ONLY": "accuracy:floor"}
+        self.assertFalse(kiln.check_correctness(steps, (torch.randn(40, 40),), inductor_configs=fault, quiet=True, raise_on_difference=False))
+
     def test_deprecated(self):
         net = torch.nn.Linear(4, 3)
         x = torch.randn(2, 4)
