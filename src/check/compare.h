@@ -9,9 +9,8 @@
 //   and the result is at most twice as far from the reference as the expected value is. Rescues are counted.
 // - Where the whole tensor's error is what rounding does (check/usual_error.h), a value also passes that is at most
 //   twice as far from the reference as the furthest of the expected values that are like it.
-// - What is left is judged beside what rounding does to the reference (check/rounding_samples.h), integers too:
-// programs
-//   that magnify it, or decide by it (a sort of nearly equal numbers), have results that differ from one another.
+// - What is left is judged beside what rounding does to the reference (check/rounding_samples.h), integers too: results
+//   of programs that magnify it, or decide by it (a sort of nearly equal numbers), differ from one another.
 #pragma once
 #include <functional>
 #include <map>
