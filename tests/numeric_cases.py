@@ -79,6 +79,23 @@ def polynomials_far_out(of):
     return of(forward, [(x[:, None], torch.arange(4))], "orthogonal polynomials whose values are infinite")
 
 
+def next_to_poles(of):
+    """As near to a pole as a number can be, and where what is between overflows but the result need not."""
+    def forward(self, small, far, narrow, q):
+        results = []
+        for x in (small, small.double()):
+            results += [torch.digamma(x), torch.special.erfcx(far.to(x.dtype)), torch.special.zeta(torch.full_like(q, INF).to(x.dtype), q.to(x.dtype))]
+        for z in (narrow, narrow.to(torch.complex128)):
+            results += [torch.view_as_real(torch.atanh(z)), torch.view_as_real(torch.atan(z * 1j))]
+        return results
+    small = torch.tensor([-1e-38, -1e-30, -1e-20, -1e-12, -4e-9, -1e-7, -1e-3, 1e-38, 1e-12, -0.0, 0.0, -1e-37, -3e-15, 2.0, -0.25, 1e-4, -1e-5])
+    far = torch.tensor([-26.65, -26.7, -26.75, -26.8, -26.85, -26.9, -26.95, -26.99, -27.0, -27.5, -9.0, -9.3, -9.4, 3.0, -26.643, -1.0, -26.66])
+    tiny = (1e-42, 1e-40, 1e-39, 1e-38, 1e-30, 1e-10)
+    narrow = torch.tensor([complex(s, t) for s in (1.0, -1.0) for t in tiny] + [0.5 + 1e-42j, 1e-42 + 0j, 2 + 1e-40j, 1 - 1e-41j, 0.25j])
+    return of(forward, [(small, far, narrow, torch.tensor([1.0, 0.5, 0.25]))], "functions next to their poles",
+              tolerance={"rtol": 2e-6, "atol": 0})
+
+
 def add_cases(case, of):
     def add(make):
         def made():
@@ -86,5 +103,5 @@ def add_cases(case, of):
         made.__name__ = make.__name__
         case(made)
     for make in (sums_of_exponentials_near_zero, complex_at_infinities, complex_sigmoid_far_out, complex_powers_far_out,
-                 complex_near_zero, weights_of_no_bins, polynomials_far_out):
+                 complex_near_zero, weights_of_no_bins, polynomials_far_out, next_to_poles):
         add(make)

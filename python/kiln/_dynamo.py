@@ -87,24 +87,34 @@ class CompiledGraph:
         with torch.no_grad():
             return torch.export.export(module, tuple(map(_plain, inputs)), dynamic_shapes=shapes, strict=False)
 
-    def _compile(self, inputs: Sequence[Any]) -> AOTICompiledModel:
-        dynamic = any(dims is not None for dims in self._dynamic) and not self._models
+    def _export_any(self, inputs: Sequence[Any], dynamic: bool) -> tuple[Any, bool]:
+        """The program, and whether its sizes are open: those that cannot stay so are the ones that came."""
         try:
             try:
-                program = self._export(inputs, dynamic)
+                return self._export(inputs, dynamic), dynamic
             except Exception:
                 if not dynamic:
                     raise
-                program = self._export(inputs, False)  # sizes that cannot stay open: compiled for these
+                return self._export(inputs, False), False
         except Exception as problem:
             error = errors.UnsupportedError(
                 f"torch.compile(backend='kiln'): the captured graph cannot be exported for Kiln: {problem}"
             )
             error.code = "K0716"
             raise error from problem
+
+    def _compile(self, inputs: Sequence[Any]) -> AOTICompiledModel:
+        program, dynamic = self._export_any(inputs, any(dims is not None for dims in self._dynamic) and not self._models)
         path = _package_path()
         with config.patch(self._settings):
-            compile_with_callbacks(program, path, {}, pytorchs_too=True)
+            try:
+                compile_with_callbacks(program, path, {}, pytorchs_too=True)
+            except (errors.CompileError, errors.UnsupportedError):
+                # A graph of a training step may have sizes as inputs that are computed of others (s0*s1), or views whose
+                # strides follow from an equation of sizes: of known sizes neither is a question.
+                if not dynamic:
+                    raise
+                compile_with_callbacks(self._export_any(inputs, False)[0], path, {}, pytorchs_too=True)
             model = AOTICompiledModel(path, _gpu_of(inputs))
             self._follows_torch = not _threads_are_chosen()
         return model

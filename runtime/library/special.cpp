@@ -18,6 +18,7 @@ double erfcx(double x) {
   if (x < -27) return infinite;
   if (x < 25) {  // what x² loses by rounding the exponential multiplies by as much as x²
     const double high = x * x, lost = std::fma(x, x, -high), scale = std::exp(high);
+    if (std::isinf(scale)) return scale;
     return (scale + scale * lost) * std::erfc(x);
   }
   double square = 2 * x * x, term = 1, sum = 1;

@@ -101,7 +101,11 @@ Parts atanh_of(const Real& x, const Real& y) {
   const Real h = hypot(1.0 - x, y), ratio = x / h;
   // Next to the pole 1 / h² would overflow: there log(2 / h) / 2.
   const Real near = h < 1 / far_from_zero(x) * std::ldexp(1.0, x.is_wide() ? 400 : 30);
-  const Real size = log1p(near.where(2.0 / h, ratio / h * 4)), re = near.where(size * 0.5, size * 0.25);
+  // Nearer still 2 / h would: there of a multiple of h.
+  const double lift = x.is_wide() ? 0x1p200 : 0x1p60;
+  const Real nearest = h < (x.is_wide() ? 0x1p-900 : 0x1p-100), lifted = nearest.where(h * lift, h);
+  const Real usual = log1p(near.where(2.0 / lifted, ratio / h * 4));
+  const Real size = nearest.where(usual + std::log(lift), usual), re = near.where(size * 0.5, size * 0.25);
   const Real angle = atan2(y, ((1.0 - x) * (x + 1) - y * y) * 0.5) * 0.5;
   const Real right_angle = isnan(y).where(y, std::numbers::pi / 2);
   return {((x == 0) | isinf(h)).where(0, re), isinf(h).where(right_angle, angle)};

@@ -31,7 +31,7 @@ double digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
   if (x < 0) {
     if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
-    return digamma(1 - x) - pi / std::tan(pi * (x - std::floor(x)));
+    return digamma(1 - x) - pi / std::tan(pi * (x - std::nearbyint(x)));  // exact, however small
   }
   double result = 0;
   for (; x < 12; x += 1) result -= 1 / x;

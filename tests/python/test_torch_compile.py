@@ -91,6 +91,19 @@ class TorchCompile(unittest.TestCase):
         for a, b in zip(other.parameters(), net.parameters()):
             torch.testing.assert_close(a.grad, b.grad)
 
+    def test_training_at_other_sizes(self):
+        """The backward graph is given products of sizes, and views whose strides follow from an equation of sizes."""
+        norm = torch.nn.GroupNorm(4, 8)
+        for forward in (lambda x: norm(x).sum((2, 3)), lambda x: x.sin().flatten(2).transpose(1, 2).softmax(-1)):
+            compiled = torch.compile(forward, backend=backend)
+            for sizes in ((2, 8, 12, 12), (3, 8, 14, 13), (4, 8, 6, 6)):
+                x = torch.randn(sizes, requires_grad=True)
+                y = x.detach().clone().requires_grad_()
+                weight = torch.rand_like(forward(x))
+                (compiled(x) * weight).sum().backward()
+                (forward(y) * weight).sum().backward()
+                torch.testing.assert_close(x.grad, y.grad, rtol=1e-4, atol=1e-5)
+
     def test_options(self):
         compiled = torch.compile(lambda x: x + 1, backend=backend, options={"cpp.simdlen": 1})
         torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), 2.0))
