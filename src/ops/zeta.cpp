@@ -30,7 +30,7 @@ double reference_zeta(double s, double q) {
   long double sum = 0, at = q, power = s;
   for (int k = 0; k < 40 || at <= 40; ++k, ++at) sum += std::pow(at, -power);
   long double last = std::pow(at, -power), square = at * at;
-  if (last == 0) return static_cast<double>(sum);  // s may be infinite
+  if (std::isinf(s) && !std::isinf(q)) return static_cast<double>(sum);  // of infinite q NaN, as eager's
   sum += last * at / (power - 1) + last / 2;
   long double rising = last * power / at;
   for (long double factor : {12.0L, -720.0L, 30240.0L, -1209600.0L}) {
